@@ -1,0 +1,67 @@
+"""hotlap: see where every millisecond and megabyte of a PyTorch training step goes.
+
+    import hotlap
+    profile = hotlap.profile(["train.py", "--epochs", "90"])
+    print(profile.verdict.sentence)
+
+Importing hotlap imports neither torch nor any of hotlap's own parts: names load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotlap.api import profile
+    from hotlap.errors import (
+        CommandFailed,
+        HotlapError,
+        Interrupted,
+        NothingMeasured,
+        RecordError,
+        UsageError,
+    )
+    from hotlap.records import Finding, Profile, Verdict, load
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "profile": "hotlap.api",
+    "Profile": "hotlap.records",
+    "Verdict": "hotlap.records",
+    "Finding": "hotlap.records",
+    "load": "hotlap.records",
+    "HotlapError": "hotlap.errors",
+    "UsageError": "hotlap.errors",
+    "RecordError": "hotlap.errors",
+    "CommandFailed": "hotlap.errors",
+    "NothingMeasured": "hotlap.errors",
+    "Interrupted": "hotlap.errors",
+}
+
+__all__ = [
+    "CommandFailed",
+    "Finding",
+    "HotlapError",
+    "Interrupted",
+    "NothingMeasured",
+    "Profile",
+    "RecordError",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "load",
+    "profile",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hotlap' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,50 @@
+"""The command line: one file per verb; the only place that prints and that knows exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from hotlap import __version__
+from hotlap.cli import profile
+from hotlap.cli.console import fail
+from hotlap.errors import HotlapError
+
+app = typer.Typer(
+    name="hotlap",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="See where every millisecond and megabyte of a PyTorch training step goes.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"hotlap {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def hotlap(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    """Options of hotlap stand before the command, options of the script after it."""
+
+
+profile.register(app)
+
+
+def main() -> None:
+    try:
+        app()
+    except HotlapError as error:
+        fail(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

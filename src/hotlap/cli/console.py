@@ -1,0 +1,31 @@
+"""Where things are printed: results to stdout, everything about the run itself to stderr."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from hotlap.errors import HotlapError
+
+
+def results() -> Console:
+    return Console(highlight=False)
+
+
+def notices() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def fail(error: HotlapError) -> None:
+    console = notices()
+    output = getattr(error, "output", "")
+    if output:
+        console.print(Text("The end of the command's output:", style="dim"))
+        for line in output.splitlines():
+            console.print(Text("  " + line), soft_wrap=True)
+        console.print()
+    console.print(Text(f"hotlap: {error}", style="bold red"), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    notices().print(Text(f"hotlap: {text}", style="yellow"), soft_wrap=True)

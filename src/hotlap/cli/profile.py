@@ -1,0 +1,106 @@
+"""hotlap profile: where the steps of an untouched training command go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hotlap import api, records, units
+from hotlap.cli.console import notices, results, warn
+from hotlap.errors import UsageError
+from hotlap.reports import terminal
+
+_STAGES = {
+    "start": "starting",
+    "warmup": "warming up",
+    "bare": "timing steps",
+    "phases": "timing phases",
+    "memory": "reading memory",
+    "kernels": "looking at kernels",
+    "done": "done",
+}
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "profile",
+        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+        help="Run a training command as it is and show where its steps go.",
+        short_help="Show where every step of a training command goes.",
+    )(profile)
+
+
+def profile(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What you train with.")],
+    steps: Annotated[int | None, typer.Option(help="Measure at most this many steps.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Measure at most this long.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Give up when no step is seen in this many seconds.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write the whole result to this file.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep runs in this folder instead of ./.hotlap.")
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Let the command write where it always does.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the files the command wrote in the run's folder.")
+    ] = False,
+) -> None:
+    if json is not None:
+        check_writable(json)
+    with live() as show:
+        result = api.profile(
+            command,
+            steps=steps,
+            seconds=seconds,
+            timeout=timeout,
+            out=out,
+            in_place=in_place,
+            keep=keep,
+            warn=warn,
+            progress=show,
+        )
+    if json is not None:
+        records.save(result, json)
+    results().print(terminal.render(result))
+
+
+def check_writable(path: Path) -> None:
+    """An output that cannot be written is told before the run, not after it."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(f"--json {path} is a folder; name a file in it.")
+    if not folder.is_dir():
+        raise UsageError(f"--json {path}: the folder {folder} is not there. Create it first.")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"--json {path} cannot be written: no permission. Name another file.")
+
+
+@contextmanager
+def live() -> Iterator[Any]:
+    """One line that moves while the command runs, on a terminal only."""
+    console = notices()
+    if not console.is_terminal:
+        yield lambda state: None
+        return
+    with console.status("starting", spinner="dots") as status:
+
+        def show(state: dict[str, Any]) -> None:
+            words = [_STAGES.get(state.get("stage", ""), "running")]
+            if state.get("steps"):
+                words.append(f"step {state['steps']:,}")
+            if state.get("step_seconds"):
+                words.append(f"{units.seconds(state['step_seconds'])} a step")
+            words.append(f"{state['seconds']:.0f} s")
+            status.update("  ".join(words))
+
+        yield show

@@ -1,0 +1,45 @@
+"""Everything hotlap raises on purpose. Only `hotlap.cli.main` turns these into exit codes.
+
+HotlapError
+  ├ UsageError          2: the request itself is wrong (a missing script, an unwritable output)
+  ├ CommandFailed       3: the training command failed by itself
+  ├ NothingMeasured     4: the command ran, but there was no torch or no training step
+  ├ RecordError         2: a record cannot be read
+  └ Interrupted       130: the user stopped it; what was measured is kept
+"""
+
+from __future__ import annotations
+
+
+class HotlapError(Exception):
+    """An error with a sentence for the user: the fact, the value and the next move."""
+
+    exit_code = 1
+
+
+class UsageError(HotlapError):
+    exit_code = 2
+
+
+class RecordError(UsageError):
+    pass
+
+
+class CommandFailed(HotlapError):
+    exit_code = 3
+
+    def __init__(self, message: str, *, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class NothingMeasured(HotlapError):
+    exit_code = 4
+
+    def __init__(self, message: str, *, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class Interrupted(HotlapError):
+    exit_code = 130

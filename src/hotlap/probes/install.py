@@ -1,0 +1,89 @@
+"""Puts the watcher at torch's boundaries. Called once per process, when torch has been imported."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from hotlap.probes import diversions, loaders, writing
+from hotlap.probes.recorder import Recorder
+from hotlap.probes.timeline import OPTIMIZER
+
+
+def install(torch: Any, folder: Path, import_started: float) -> Recorder:
+    settings = json.loads((folder / "settings.json").read_text())
+    recorder = Recorder(torch, folder, settings)
+    recorder.times.update(
+        process=float(settings["started"]), import_started=import_started, imported=time.time()
+    )
+    loaders.install(torch, recorder)
+    _watch_optimizers(torch, recorder)
+    _watch_backward(torch, recorder)
+    _watch_clipping(torch, recorder)
+    diversions.install(torch, recorder, settings)
+    os.register_at_fork(after_in_child=recorder.restart)
+    atexit.register(recorder.at_exit)
+    writing.seen(folder, os.getpid(), {"torch": str(torch.__version__)})
+    return recorder
+
+
+def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder.optimizer_begins(optimizer)
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder.optimizer_ends(optimizer)
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
+
+    plain = torch.optim.Optimizer.__init__
+
+    @functools.wraps(plain)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        recorder.optimizer_made(self)
+
+    torch.optim.Optimizer.__init__ = init
+
+
+def _watch_backward(torch: Any, recorder: Recorder) -> None:
+    plain = torch.autograd.backward
+
+    @functools.wraps(plain)
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        return recorder.backward(plain, tensors, args, kwargs)
+
+    torch.autograd.backward = backward
+
+
+def _watch_clipping(torch: Any, recorder: Recorder) -> None:
+    """Scripts import these by name, so they are wrapped from the start; clipping is optimizing."""
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        plain = getattr(torch.nn.utils, name, None)
+        if plain is not None:
+            setattr(torch.nn.utils, name, _clipping(plain, recorder))
+
+
+def _clipping(plain: Any, recorder: Recorder) -> Any:
+    @functools.wraps(plain)
+    def clip(*args: Any, **kwargs: Any) -> Any:
+        if not recorder.timing:
+            return plain(*args, **kwargs)
+        recorder.enter(OPTIMIZER)
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            recorder.leave(OPTIMIZER)
+
+    return clip

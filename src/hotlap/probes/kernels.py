@@ -1,0 +1,260 @@
+"""The kernels pass: torch.profiler over a few steps, reduced at once to counts and sums.
+
+It is never the clock: it triples a launch-bound step. What it gives is what stays true under it:
+how long each kernel ran, how many operations a step issues, where the host waited for the device.
+"""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from hotlap.probes.timeline import name_gaps
+
+PREFIX = "hotlap::"
+BIG_SECONDS = 15e-6  # an operation shorter than this is mostly the framework's own cost
+MOST_EVENTS = 600_000
+_SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
+# What a compiled model runs as on a CPU: its kernels show up as no operation of their own.
+_COMPILED = ("Torch-Compiled Region", "CompiledFunction")
+_COLLECTIVES = ("gloo:", "nccl:", "c10d::", "nccl")
+
+
+class KernelProbe:
+    def __init__(self, torch: Any, device: Any) -> None:
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if device is not None:
+            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        self._record = torch.profiler.record_function
+        self._profiler = torch.profiler.profile(activities=activities)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._profiler.start()
+
+    def range(self, name: str) -> Callable[[], None]:
+        """Opens a named range; the answer closes it."""
+        scope = self._record(PREFIX + name)
+        scope.__enter__()
+        return lambda: scope.__exit__(None, None, None)
+
+    def finish(self, steps: int) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._profiler.stop()
+        raw = self._profiler.profiler.kineto_results.events()
+        return summarize(map(_read, raw), steps)
+
+
+def _read(event: Any) -> tuple[str, bool, int, int, int, int]:
+    """(name, on the device, start, end, thread, correlation), times in nanoseconds."""
+    if hasattr(event, "start_ns"):
+        start, duration = event.start_ns(), event.duration_ns()
+    else:
+        start, duration = event.start_us() * 1000, event.duration_us() * 1000
+    on_device = "CPU" not in str(event.device_type())
+    thread = 0 if on_device else event.start_thread_id()
+    return event.name(), on_device, start, start + duration, thread, event.correlation_id()
+
+
+def summarize(events: Any, steps: int) -> dict[str, Any]:
+    """Per-step sums. Events outside the marked steps are left out."""
+    host: list[tuple[str, float, float, int, int]] = []
+    device: list[tuple[str, float, float, int]] = []
+    ranges: list[tuple[float, float, str]] = []
+    seen = 0
+    zero: int | None = None
+    for name, on_device, start_ns, end_ns, thread, correlation in events:
+        seen += 1
+        if zero is None:
+            zero = start_ns  # seconds since 1970 leave a float no room for nanoseconds
+        start, end = (start_ns - zero) * 1e-9, (end_ns - zero) * 1e-9
+        if seen > MOST_EVENTS:
+            return {"steps": steps, "problem": f"more than {MOST_EVENTS:,} events"}
+        if name.startswith(PREFIX):
+            if not on_device:
+                ranges.append((start, end, name[len(PREFIX) :]))
+        elif on_device:
+            device.append((name, start, end, correlation))
+        else:
+            host.append((name, start, end, thread, correlation))
+    bounds = sorted(start for start, _, name in ranges if name == "step")
+    if len(bounds) < 2:
+        return {"steps": 0, "problem": "no whole step was seen by torch.profiler"}
+    bounds = bounds[-steps - 1 :]  # the first ones carry the profiler's own start
+    phases = _Phases([r for r in ranges if r[2] != "step"], bounds[0], bounds[-1])
+    steps = len(bounds) - 1
+    result = _host_side(host, phases)
+    if device:
+        result.update(_device_side(host, device, phases))
+    for key, value in result.items():
+        if isinstance(value, dict):
+            result[key] = {name: number / steps for name, number in value.items()}
+        else:
+            result[key] = value / steps
+    result["steps"] = steps
+    result["profiled_step_seconds"] = (bounds[-1] - bounds[0]) / steps
+    return result
+
+
+class _Phases:
+    """Answers which phase a moment lies in; between forward and backward it is the gap."""
+
+    def __init__(self, ranges: list[tuple[float, float, str]], first: float, last: float) -> None:
+        changes: list[tuple[float, str]] = [(first, "other")]
+        points = sorted(
+            [(start, 1, name) for start, _, name in ranges]
+            + [(end, 0, name) for _, end, name in ranges]
+        )
+        stack: list[str] = []
+        for time, opens, name in points:
+            if opens:
+                stack.append(name)
+            elif name in stack:
+                stack.reverse()
+                stack.remove(name)
+                stack.reverse()
+            if stack:
+                changes.append((time, stack[-1]))
+            else:
+                changes.append((time, "gap" if name == "forward" else "other"))
+        changes.append((last, ""))
+        changes.sort(key=lambda change: change[0])
+        self.first, self.last = first, last
+        self._times = [time for time, _ in changes]
+        self._names = name_gaps([name for _, name in changes])
+
+    def at(self, time: float) -> str | None:
+        if not self.first <= time < self.last:
+            return None
+        return self._names[bisect_right(self._times, time) - 1] or None
+
+
+def _host_side(host: list[tuple[str, float, float, int, int]], phases: _Phases) -> dict[str, Any]:
+    operations: dict[str, float] = {}
+    big: dict[str, float] = {}
+    top: dict[str, float] = {}
+    collectives: list[tuple[float, float]] = []
+    busy: list[tuple[float, float]] = []
+    blocked = 0.0
+    by_thread: dict[int, list[tuple[float, float, str]]] = {}
+    for name, start, end, thread, _ in host:
+        phase = phases.at(start)
+        if phase is None:
+            continue
+        if name.startswith(_COLLECTIVES):
+            collectives.append((start, end))
+        elif name.startswith("cuda"):
+            if name in _SYNCS:
+                blocked += end - start
+        elif name.startswith(("aten::", *_COMPILED)):
+            by_thread.setdefault(thread, []).append((start, end, name))
+    for found in by_thread.values():
+        found.sort(key=lambda event: (event[0], -event[1]))
+        for name, start, end, own, outermost in _nest(found):
+            phase = phases.at(start) or "other"
+            if outermost:
+                top[phase] = top.get(phase, 0.0) + (end - start)
+                busy.append((start, end))
+            operations[phase] = operations.get(phase, 0.0) + 1
+            if own >= BIG_SECONDS or name.startswith(_COMPILED):
+                big[phase] = big.get(phase, 0.0) + own
+    exposed = _length(_union(collectives)) - _overlap(_union(collectives), _union(busy))
+    return {
+        "operations": operations,
+        "big_seconds": big,
+        "operator_seconds": top,
+        "blocked_seconds": blocked,
+        "communication_seconds": max(0.0, exposed),
+    }
+
+
+def _nest(
+    events: list[tuple[float, float, str]],
+) -> list[tuple[str, float, float, float, bool]]:
+    """(name, start, end, time of its own, outermost) of one thread's events, sorted by start."""
+    own = [end - start for start, end, _ in events]
+    outermost = [False] * len(events)
+    stack: list[int] = []
+    for index, (start, end, _) in enumerate(events):
+        while stack and events[stack[-1]][1] <= start:
+            stack.pop()
+        if stack:
+            own[stack[-1]] -= end - start
+        outermost[index] = not stack
+        stack.append(index)
+    return [
+        (name, start, end, own[index], outermost[index])
+        for index, (start, end, name) in enumerate(events)
+    ]
+
+
+def _device_side(
+    host: list[tuple[str, float, float, int, int]],
+    device: list[tuple[str, float, float, int]],
+    phases: _Phases,
+) -> dict[str, Any]:
+    launched = {
+        correlation: start for name, start, _, _, correlation in host if name.startswith("cu")
+    }
+    busy_by_phase: dict[str, float] = {}
+    kernels = copies = 0.0
+    to_device = from_device = 0.0
+    compute: list[tuple[float, float]] = []
+    communication: list[tuple[float, float]] = []
+    for name, start, end, correlation in device:
+        phase = phases.at(launched.get(correlation, start))
+        if phase is None or name.startswith(PREFIX):
+            continue
+        low = name.lower()
+        if low.startswith("memcpy"):
+            copies += 1
+            if "htod" in low:
+                to_device += end - start
+            elif "dtoh" in low:
+                from_device += end - start
+        elif "nccl" in low:
+            communication.append((start, end))
+            continue
+        elif not low.startswith("memset"):
+            kernels += 1
+        compute.append((start, end))
+        busy_by_phase[phase] = busy_by_phase.get(phase, 0.0) + (end - start)
+    exposed = _length(_union(communication)) - _overlap(_union(communication), _union(compute))
+    return {
+        "device_busy_seconds": _length(_union(compute + communication)),
+        "device_seconds": busy_by_phase,
+        "kernels": kernels,
+        "copies": copies,
+        "to_device_seconds": to_device,
+        "from_device_seconds": from_device,
+        "communication_seconds": max(0.0, exposed),
+    }
+
+
+def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _length(spans: list[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
+
+
+def _overlap(first: list[tuple[float, float]], second: list[tuple[float, float]]) -> float:
+    total, i, j = 0.0, 0, 0
+    while i < len(first) and j < len(second):
+        start = max(first[i][0], second[j][0])
+        end = min(first[i][1], second[j][1])
+        total += max(0.0, end - start)
+        if first[i][1] < second[j][1]:
+            i += 1
+        else:
+            j += 1
+    return total

@@ -1,0 +1,183 @@
+"""DataLoader iteration, watched on the class: no proxy objects, no generators, signatures kept."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from hotlap.probes import places
+from hotlap.probes.timeline import INPUT
+
+if TYPE_CHECKING:
+    from hotlap.probes.recorder import Recorder
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def samples_in(batch: Any, depth: int = 0) -> int | None:
+    """The first dimension of the first tensor or array found in a batch of any nesting."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else None
+    if depth > 4:
+        return None
+    if isinstance(batch, dict) or hasattr(batch, "values"):
+        items: Any = batch.values() if callable(getattr(batch, "values", None)) else ()
+    elif isinstance(batch, (list, tuple)):
+        items = batch
+    else:
+        return None
+    for item in items:
+        found = samples_in(item, depth + 1)
+        if found is not None:
+            return found
+    return len(batch) if isinstance(batch, (list, tuple)) and batch else None
+
+
+class LoaderWatch:
+    """What is known of every loader made: how, where, and what its workers burn."""
+
+    def __init__(self) -> None:
+        self.made: weakref.WeakKeyDictionary[Any, tuple[str, int, str] | None] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.trained: dict[int, int] = {}  # id -> batches trained on
+        self.facts: dict[int, dict[str, Any]] = {}
+        self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.starts = 0
+        self.start_seconds = 0.0
+        self.wait_seconds = 0.0  # within phases windows, with the CPU the waiting thread burned
+        self.wait_cpu_seconds = 0.0
+        self.workers_cpu_seconds = 0.0
+        self.workers_wall_seconds = 0.0
+        self._window: dict[int, float] = {}
+        self._window_start = 0.0
+
+    def describe(self, loader: Any) -> dict[str, Any]:
+        place = self.made.get(loader)
+        dataset = getattr(loader, "dataset", None)
+        sampler = getattr(loader, "sampler", None)
+        try:
+            length: int | None = len(loader)
+        except Exception:  # an IterableDataset without a length, or the user's own failing one
+            length = None
+        context = getattr(loader, "multiprocessing_context", None)
+        return {
+            "dataset": type(dataset).__name__,
+            "sampler": type(sampler).__name__ if sampler is not None else None,
+            "iterable": "Iterable" in str(getattr(loader, "_dataset_kind", ""))
+            or getattr(loader, "_dataset_kind", 0) == 1,
+            "batches": length,
+            "batch_size": getattr(loader, "batch_size", None),
+            "workers": getattr(loader, "num_workers", 0),
+            "prefetch_factor": getattr(loader, "prefetch_factor", None),
+            "pin_memory": bool(getattr(loader, "pin_memory", False)),
+            "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
+            "context": getattr(context, "_name", None) or None,
+            "file": place[0] if place else None,
+            "line": place[1] if place else None,
+        }
+
+    def started(self, loader: Any, seconds: float) -> None:
+        self.starts += 1
+        self.start_seconds += seconds
+        if id(loader) not in self.facts:
+            self.facts[id(loader)] = self.describe(loader)
+
+    def trained_on(self, loader: int) -> None:
+        self.trained[loader] = self.trained.get(loader, 0) + 1
+
+    def open_window(self) -> None:
+        self._window = self._cpu_of_workers()
+        self._window_start = time.perf_counter()
+
+    def close_window(self) -> None:
+        after = self._cpu_of_workers()
+        wall = time.perf_counter() - self._window_start
+        for pid, seconds in after.items():
+            if pid in self._window:
+                self.workers_cpu_seconds += seconds - self._window[pid]
+                self.workers_wall_seconds += wall
+        self._window = {}
+
+    def _cpu_of_workers(self) -> dict[int, float]:
+        burned: dict[int, float] = {}
+        for iterator in list(self.iterators):
+            for worker in getattr(iterator, "_workers", ()):
+                pid = getattr(worker, "pid", None)
+                if pid is None:
+                    continue
+                try:
+                    with open(f"/proc/{pid}/stat") as file:
+                        fields = file.read().rsplit(")", 1)[1].split()
+                except OSError:
+                    continue
+                burned[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+        return burned
+
+    def summary(self) -> list[dict[str, Any]]:
+        """The loaders that were iterated, the one that fed most training first."""
+        found = [{**facts, "trained": self.trained.get(key, 0)} for key, facts in self.facts.items()]
+        found.sort(key=lambda facts: -facts["trained"])
+        return found[:8]
+
+    def split(self) -> dict[str, float | None]:
+        """How much of the waiting was burning CPU: in the waiting thread, and in the workers."""
+        return {
+            "wait_cpu_share": (
+                self.wait_cpu_seconds / self.wait_seconds if self.wait_seconds > 0 else None
+            ),
+            "workers_cpu_share": (
+                self.workers_cpu_seconds / self.workers_wall_seconds
+                if self.workers_wall_seconds > 0
+                else None
+            ),
+        }
+
+
+def install(torch: Any, recorder: Recorder) -> None:
+    data = torch.utils.data
+    module = torch.utils.data.dataloader
+    base = module._BaseDataLoaderIter
+    plain_init = data.DataLoader.__init__
+    plain_iter = data.DataLoader.__iter__
+    plain_next = base.__next__
+
+    @functools.wraps(plain_init)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain_init(self, *args, **kwargs)
+        recorder.loaders.made[self] = places.here(2)
+
+    @functools.wraps(plain_iter)
+    def iterate(self: Any) -> Any:
+        started = time.perf_counter()
+        recorder.enter(INPUT)
+        try:
+            iterator = plain_iter(self)
+        finally:
+            recorder.leave(INPUT)
+        recorder.loader_started(self, iterator, time.perf_counter() - started)
+        return iterator
+
+    @functools.wraps(plain_next)
+    def following(self: Any) -> Any:
+        if not recorder.timing:
+            batch = plain_next(self)
+        else:
+            recorder.enter(INPUT)
+            wall, cpu = time.perf_counter(), time.thread_time()
+            try:
+                batch = plain_next(self)
+            finally:
+                recorder.loaders.wait_seconds += time.perf_counter() - wall
+                recorder.loaders.wait_cpu_seconds += time.thread_time() - cpu
+                recorder.leave(INPUT)
+        recorder.fetched(self, batch)
+        return batch
+
+    data.DataLoader.__init__ = init
+    data.DataLoader.__iter__ = iterate
+    base.__next__ = following

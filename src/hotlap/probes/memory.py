@@ -1,0 +1,173 @@
+"""Where the memory of a training step is: parameters, gradients, optimizer state, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+def _bytes(tensor: Any) -> int:
+    try:
+        return int(tensor.untyped_storage().nbytes())
+    except Exception:  # a tensor subclass without storage (a meta or functional tensor)
+        return int(tensor.numel() * tensor.element_size())
+
+
+def _unique(tensors: Iterable[Any]) -> int:
+    seen: dict[Any, int] = {}
+    for tensor in tensors:
+        try:
+            key = (str(tensor.device), tensor.untyped_storage().data_ptr())
+        except Exception:
+            key = (str(tensor.device), id(tensor))
+        seen[key] = _bytes(tensor)
+    return sum(seen.values())
+
+
+def parameters_of(optimizers: Iterable[Any], modules: Iterable[Any]) -> list[Any]:
+    found: dict[int, Any] = {}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                found[id(parameter)] = parameter
+    for module in modules:
+        for tensor in (*module.parameters(), *module.buffers()):
+            found[id(tensor)] = tensor
+    return list(found.values())
+
+
+def state_bytes(torch: Any, optimizers: Iterable[Any]) -> int:
+    def tensors(value: Any) -> Iterable[Any]:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, dict):
+            for item in value.values():
+                yield from tensors(item)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                yield from tensors(item)
+
+    return _unique(t for o in optimizers for t in tensors(dict(o.state)))
+
+
+class SavedActivations:
+    """Counts the bytes autograd keeps for the backward pass, each storage once, weights apart."""
+
+    def __init__(self, torch: Any, parameters: Iterable[Any]) -> None:
+        self._weights = set()
+        for parameter in parameters:
+            try:
+                self._weights.add(parameter.untyped_storage().data_ptr())
+            except Exception:
+                continue
+        self._seen: dict[int, int] = {}
+        self.peak = 0
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
+        self._hooks.__enter__()
+
+    def _pack(self, tensor: Any) -> Any:
+        try:
+            storage = tensor.untyped_storage()
+            pointer = storage.data_ptr()
+            if pointer not in self._weights:
+                self._seen[pointer] = storage.nbytes()
+        except Exception:
+            pass
+        return tensor
+
+    def backward_begins(self) -> None:
+        self.peak = max(self.peak, sum(self._seen.values()))
+        self._seen.clear()
+
+    def finish(self) -> int:
+        self._hooks.__exit__(None, None, None)
+        return max(self.peak, sum(self._seen.values()))
+
+
+def reset_process_peak() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return  # the peak then covers the whole run
+
+
+def process_peak() -> int | None:
+    return _status("VmHWM")
+
+
+def process_now() -> int | None:
+    return _status("VmRSS")
+
+
+def _status(name: str) -> int | None:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+class MemoryProbe:
+    """Two full warm steps: reset the peak, let them run, read what they took."""
+
+    def __init__(self, torch: Any, device: Any, optimizers: list[Any], modules: list[Any]) -> None:
+        self._torch = torch
+        self._device = device
+        self._optimizers = optimizers
+        self._parameters = parameters_of(optimizers, modules)
+        self._saved: SavedActivations | None = None
+        self._before_forward: int | None = None
+        self._activations: int | None = None
+        self._gradients = 0
+        if device is not None:
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            reset_process_peak()
+            if not _is_compiled():
+                self._saved = SavedActivations(torch, self._parameters)
+
+    def forward_begins(self) -> None:
+        if self._device is not None and self._before_forward is None:
+            self._before_forward = self._torch.cuda.memory_allocated(self._device)
+
+    def backward_begins(self) -> None:
+        if self._saved is not None:
+            self._saved.backward_begins()
+        if self._device is not None and self._before_forward is not None:
+            live = self._torch.cuda.memory_allocated(self._device) - self._before_forward
+            self._activations = max(self._activations or 0, live)
+            self._before_forward = None
+
+    def optimizer_begins(self) -> None:
+        gradients = [p.grad for p in self._parameters if getattr(p, "grad", None) is not None]
+        self._gradients = max(self._gradients, _unique(gradients))
+
+    def finish(self) -> dict[str, Any]:
+        activations = self._activations
+        reserved = None
+        if self._device is not None:
+            peak = self._torch.cuda.max_memory_allocated(self._device)
+            reserved = self._torch.cuda.max_memory_reserved(self._device)
+        else:
+            activations = self._saved.finish() if self._saved is not None else None
+            peak = process_peak()
+        return {
+            "kind": "device" if self._device is not None else "process",
+            "peak_bytes": peak,
+            "reserved_bytes": reserved,
+            "parameters_bytes": _unique(self._parameters),
+            "gradients_bytes": self._gradients,
+            "optimizer_bytes": state_bytes(self._torch, self._optimizers),
+            "activations_bytes": activations,
+        }
+
+
+def _is_compiled() -> bool:
+    """Saved-tensor hooks make a compiled model compile again: leave it alone."""
+    import sys
+
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return bool(dynamo is not None and getattr(dynamo, "compilation_time_metrics", None))

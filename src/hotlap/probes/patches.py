@@ -1,0 +1,130 @@
+"""Doors that are open only while a phases window is running: copies, host waits, gradient care."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hotlap.probes import places
+from hotlap.probes.timeline import OPTIMIZER, TRANSFER
+
+if TYPE_CHECKING:
+    from hotlap.probes.recorder import Recorder
+
+_READS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__")
+_NAMES = {
+    "__bool__": "if tensor",
+    "__float__": "float()",
+    "__int__": "int()",
+    "__index__": "int()",
+}
+
+
+class Doors:
+    """Opens all of them, and puts everything back exactly as it was."""
+
+    def __init__(self, torch: Any, recorder: Recorder) -> None:
+        self._torch = torch
+        self._recorder = recorder
+        self._undo: list[Callable[[], None]] = []
+
+    def open(self) -> None:
+        torch, recorder = self._torch, self._recorder
+        if recorder.device is not None:
+            for name in ("to", "cuda"):
+                self._replace(torch.Tensor, name, self._copying)
+            for name in _READS:
+                self._replace(torch.Tensor, name, self._reading)
+            self._replace(torch.cuda, "synchronize", self._waiting)
+        self._replace(torch.optim.Optimizer, "zero_grad", self._caring)
+        for name in ("step", "unscale_", "update"):
+            self._replace(torch.amp.GradScaler, name, self._caring)
+
+    def close(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Any, str], Any]) -> None:
+        plain = getattr(owner, name)
+        own = name in vars(owner)
+        setattr(owner, name, functools.wraps(plain)(make(plain, name)))
+        if own:
+            self._undo.append(lambda: setattr(owner, name, plain))
+        else:
+            self._undo.append(lambda: delattr(owner, name))
+
+    def _copying(self, plain: Any, name: str) -> Any:
+        recorder = self._recorder
+
+        def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if not recorder.mine():
+                return plain(tensor, *args, **kwargs)
+            if tensor.is_cuda:
+                if name == "to" and (args or kwargs):
+                    started = time.perf_counter()
+                    result = plain(tensor, *args, **kwargs)
+                    if not result.is_cuda:
+                        recorder.host_waited(".to()", time.perf_counter() - started, places.here(2))
+                    return result
+                return plain(tensor, *args, **kwargs)
+            if name == "to" and not _names_device(args, kwargs):
+                return plain(tensor, *args, **kwargs)
+            recorder.enter(TRANSFER)
+            try:
+                result = plain(tensor, *args, **kwargs)
+            finally:
+                recorder.leave(TRANSFER)
+            if result.is_cuda:
+                recorder.copied(result, pinned=tensor.is_pinned(), place=places.here(2))
+            return result
+
+        return copy
+
+    def _reading(self, plain: Any, name: str) -> Any:
+        recorder = self._recorder
+        shown = _NAMES.get(name, f".{name}()")
+
+        def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if not tensor.is_cuda or not recorder.mine():
+                return plain(tensor, *args, **kwargs)
+            started = time.perf_counter()
+            result = plain(tensor, *args, **kwargs)
+            recorder.host_waited(shown, time.perf_counter() - started, places.here(2))
+            return result
+
+        return read
+
+    def _waiting(self, plain: Any, name: str) -> Any:
+        recorder = self._recorder
+
+        def wait(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            result = plain(*args, **kwargs)
+            recorder.host_waited(
+                "torch.cuda.synchronize()", time.perf_counter() - started, places.here(2)
+            )
+            return result
+
+        return wait
+
+    def _caring(self, plain: Any, name: str) -> Any:
+        recorder = self._recorder
+
+        def care(*args: Any, **kwargs: Any) -> Any:
+            recorder.enter(OPTIMIZER)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                recorder.leave(OPTIMIZER)
+
+        return care
+
+
+def _names_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a `.to()` may leave the CPU: a device or another tensor is named, not only a dtype."""
+    first = kwargs.get("device", kwargs.get("other", args[0] if args else None))
+    if isinstance(first, str):
+        return not first.startswith("cpu")
+    return first is not None and type(first).__name__ != "dtype"

@@ -1,0 +1,55 @@
+"""Which line of the user's own code is running: the innermost frame that is not a library's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+
+_LIBRARIES = tuple(
+    os.path.realpath(path) + os.sep
+    for path in {
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+    }
+    if path
+)
+_cache: dict[str, bool] = {}
+
+
+def is_users(filename: str) -> bool:
+    known = _cache.get(filename)
+    if known is None:
+        known = _cache[filename] = _decide(filename)
+    return known
+
+
+def _decide(filename: str) -> bool:
+    if filename.startswith("<"):
+        return False
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main and os.path.abspath(main) == os.path.abspath(filename):
+        return "torch/distributed" not in filename
+    path = os.path.realpath(filename)
+    if "site-packages" in path or "dist-packages" in path:
+        return False
+    return not path.startswith(_LIBRARIES)
+
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def of(frame: FrameType | None) -> tuple[str, int, str] | None:
+    """(file, line, function) of the user's innermost line at or above `frame`."""
+    found = users_frame(frame)
+    if found is None:
+        return None
+    return os.path.abspath(found.f_code.co_filename), found.f_lineno, found.f_code.co_name
+
+
+def here(depth: int = 1) -> tuple[str, int, str] | None:
+    return of(sys._getframe(depth))

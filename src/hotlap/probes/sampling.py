@@ -1,0 +1,77 @@
+"""A thread that looks, every few milliseconds, at which line of the user's code is running."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from hotlap.probes import places
+
+INTERVAL_SECONDS = 0.01
+
+
+class Sampler:
+    """Samples one thread while switched on; counts lines by phase."""
+
+    def __init__(self, thread: int, phase: Callable[[], str]) -> None:
+        self._thread = thread
+        self._phase = phase
+        self._on = threading.Event()
+        self._stop = False
+        self.counts: Counter[tuple[str, str, int, str]] = Counter()
+        self.totals: Counter[str] = Counter()
+        self._worker: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._on.set()
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._run, name="hotlap-sampler", daemon=True)
+            self._worker.start()
+
+    def pause(self) -> None:
+        self._on.clear()
+
+    def finish(self) -> None:
+        self._stop = True
+        self._on.set()
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while True:
+            self._on.wait()
+            if self._stop:
+                return
+            pause.wait(INTERVAL_SECONDS)
+            if self._on.is_set() and not self._stop:
+                self.sample()
+
+    def sample(self) -> None:
+        frame = sys._current_frames().get(self._thread)
+        if frame is None:
+            return
+        phase = self._phase()
+        place = places.of(frame)
+        self.totals[phase] += 1
+        if place is not None:
+            self.counts[(phase, *place)] += 1
+
+    def summary(self, most: int = 5) -> dict[str, list[dict[str, Any]]]:
+        """For each phase its busiest lines, with their share of the phase's samples."""
+        lines: dict[str, list[dict[str, Any]]] = {}
+        for (phase, file, line, function), count in self.counts.most_common():
+            found = lines.setdefault(phase, [])
+            if len(found) < most:
+                share = count / self.totals[phase]
+                found.append(
+                    {
+                        "file": file,
+                        "line": line,
+                        "function": function,
+                        "share": share,
+                        "samples": count,
+                    }
+                )
+        return lines

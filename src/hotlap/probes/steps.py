@@ -1,0 +1,105 @@
+"""When one training step ends and the next begins, and what it trained on.
+
+Pure bookkeeping: told of optimizer steps, batches, forwards and backwards, it answers whether a
+step has ended, how many samples it had and whether anything but training happened in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+HISTORY = 64
+
+STEP = "step"
+EPOCH = "epoch"  # a loader was started anew within the step
+EVALUATION = "evaluation"  # the model was evaluated within the step
+
+
+class Rounds:
+    """Finds the optimizer whose step ends a round: with several, the one that steps least often.
+
+    One optimizer ends a step each time. A GAN's two make one step of both. A critic stepped five
+    times for each generator step makes one step of six.
+    """
+
+    def __init__(self) -> None:
+        self._order: list[int] = []
+        self._history: deque[int] = deque(maxlen=HISTORY)
+        self._anchor: int | None = None
+        self._since_anchor = 0
+
+    def stepped(self, optimizer: int) -> bool:
+        self._history.append(optimizer)
+        if optimizer not in self._order:
+            self._order.append(optimizer)
+            self._choose(list(self._history))
+        self._since_anchor += 1
+        if optimizer == self._anchor:
+            self._since_anchor = 0
+            return True
+        if self._since_anchor > HISTORY:  # it stopped stepping: another phase of training
+            self._choose(list(self._history))
+            self._since_anchor = 0
+        return False
+
+    def _choose(self, history: list[int]) -> None:
+        counts = Counter(history)
+        recent = [o for o in self._order if counts[o]]
+        self._anchor = min(reversed(recent), key=lambda o: counts[o])
+
+
+class Tally:
+    """What happened since the last step boundary."""
+
+    def __init__(self) -> None:
+        self.pending: int | None = None  # samples of the batch fetched last, not yet trained on
+        self.pending_loader: int | None = None
+        self.uses_loader = False
+        self._start()
+
+    def _start(self) -> None:
+        self.samples = 0
+        self.batches = 0
+        self.backwards = 0
+        self.idle_fetches = 0
+        self.loader_started = False
+        self.evaluated = False
+        self._forwards: dict[int, int] = {}
+
+    def fetched(self, samples: int | None, loader: int) -> None:
+        if self.pending_loader is not None:
+            self.idle_fetches += 1
+        self.pending, self.pending_loader = samples, loader
+
+    def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
+        """A training forward of one root module; `replay` when a closure repeats the same batch."""
+        if samples is None:
+            return
+        before = self._forwards.get(module, 0)
+        self._forwards[module] = max(before, samples) if replay else before + samples
+
+    def backward(self) -> int | None:
+        """Returns the loader whose batch this backward trained on."""
+        self.backwards += 1
+        loader = self.pending_loader
+        if loader is not None:
+            self.uses_loader = True
+            self.samples += self.pending or 0
+            self.batches += 1
+            self.pending = self.pending_loader = None
+        return loader
+
+    def close(self) -> tuple[int | None, str]:
+        """Ends the step: its samples (None when unknown) and its kind."""
+        samples: int | None = self.samples or None
+        if samples is None and not self.uses_loader and self._forwards:
+            # No loader to count by: the root module called least saw each batch once.
+            samples = min(self._forwards.values())
+        if self.evaluated or self.idle_fetches >= 2:
+            kind = EVALUATION
+        elif self.loader_started:
+            kind = EPOCH
+        else:
+            kind = STEP
+        self._start()
+        return samples, kind

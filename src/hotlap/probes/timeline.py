@@ -1,0 +1,117 @@
+"""Phases as marks on one line of time: each mark says which phase begins there.
+
+Marks carry the host clock and, with CUDA, an event on the stream. The stretch between two marks is
+the phase's time as the device lived it: waiting for input counts only as far as the device ran dry.
+Nothing is synchronised here; events are read when a window is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
+    "input",
+    "transfer",
+    "forward",
+    "backward",
+    "optimizer",
+    "other",
+    "gap",
+)
+BOUNDARY = "boundary"
+
+Mark = tuple[str, int, Any]
+
+
+class Timeline:
+    def __init__(self, clock: Callable[[], int], event: Callable[[], Any] | None) -> None:
+        self._clock = clock
+        self._event = event
+        self._stack: list[str] = []
+        self.marks: list[Mark] = []
+        self.now = OTHER  # what the sampler reads
+
+    def _mark(self, phase: str) -> None:
+        self.now = phase
+        self.marks.append((phase, self._clock(), self._event() if self._event else None))
+
+    def enter(self, phase: str) -> None:
+        self._stack.append(phase)
+        self._mark(phase)
+
+    def leave(self, phase: str) -> None:
+        # A step that raised leaves its phase on the stack: unwind down to the one that ends.
+        while self._stack and self._stack.pop() != phase:
+            pass
+        if self._stack:
+            self._mark(self._stack[-1])
+        else:
+            self._mark(GAP if phase == FORWARD else OTHER)
+
+    def boundary(self) -> None:
+        self.marks.append((BOUNDARY, self._clock(), self._event() if self._event else None))
+        self._mark(self._stack[-1] if self._stack else OTHER)
+        if len(self._stack) > 32:
+            self._stack.clear()
+
+    def clear(self) -> list[Mark]:
+        marks, self.marks = self.marks, []
+        return marks
+
+
+def seconds_of(marks: list[Mark]) -> list[float]:
+    """Each mark's time in seconds from the first; the last event must have completed."""
+    if not marks:
+        return []
+    first = marks[0]
+    if first[2] is None:
+        return [(mark[1] - first[1]) * 1e-9 for mark in marks]
+    return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
+
+
+def split(marks: list[Mark]) -> list[dict[str, float]]:
+    """One dict of phase -> seconds for each stretch between two boundaries.
+
+    `gap` is what ran between the model and the backward pass: the loss, and whatever the user does
+    there. A stretch without a known model counts everything before the backward pass as gap.
+    """
+    times = seconds_of(marks)
+    stretches: list[dict[str, float]] = []
+    current: list[tuple[str, float]] | None = None
+    for index, (phase, _, _) in enumerate(marks):
+        if phase == BOUNDARY:
+            if current is not None:
+                stretches.append(_total(current))
+            current = []
+        if current is not None and index + 1 < len(marks):
+            name = OTHER if phase == BOUNDARY else phase
+            current.append((name, times[index + 1] - times[index]))
+    return stretches
+
+
+def name_gaps(names: list[str]) -> list[str]:
+    """Decides, looking back from each backward pass, what stood between the model and it."""
+    has_model = FORWARD in names
+    before_backward = False
+    settled: list[str] = []
+    for name in reversed(names):
+        if name == BACKWARD:
+            before_backward = True
+        elif name in (INPUT, OPTIMIZER) or (name == TRANSFER and not has_model):
+            before_backward = False
+        elif name == GAP and not before_backward:
+            name = OTHER
+        elif name == OTHER and before_backward and not has_model:
+            name = GAP
+        settled.append(name)
+    settled.reverse()
+    return settled
+
+
+def _total(segments: list[tuple[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    names = name_gaps([name for name, _ in segments])
+    for name, (_, seconds) in zip(names, segments, strict=True):
+        total[name] = total.get(name, 0.0) + seconds
+    return total

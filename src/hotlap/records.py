@@ -1,0 +1,285 @@
+"""What a trial measured, as frozen records, and their JSON form.
+
+Every record carries a schema version. `load` reads all versions there ever were; a record from a
+newer hotlap is refused with a sentence. Files are JSON: reading one can never run code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hotlap.errors import RecordError
+
+SCHEMA = 1
+PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """Its part of one step; null where it cannot be told apart, never 0 for not measured."""
+
+    seconds: float | None
+    share: float | None
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    median_seconds: float
+    mean_seconds: float
+    low_seconds: float  # 10th percentile
+    high_seconds: float  # 90th percentile
+    samples: float | None  # in one step, all ranks together
+    samples_per_second: float | None
+    count: int  # steps the figures above come from
+    seen: int  # steps the command took in all
+    unit: str  # optimizer, or backward where there is no optimizer object
+    settled: bool  # three windows agreed
+    watched_seconds: float | None  # the same step under the phases pass: what watching costs
+
+
+class Startup(msgspec.Struct, frozen=True, kw_only=True):
+    seconds: float | None  # from starting the command to asking for the first batch
+    import_seconds: float | None  # importing torch
+    first_batch_seconds: float | None
+    first_step_seconds: float | None  # from the command's start to the end of its first step
+    compile_seconds: float | None  # torch.compile; null where it is not used
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str  # device, or process on a CPU
+    peak_bytes: int | None
+    reserved_bytes: int | None
+    parameters_bytes: int | None
+    gradients_bytes: int | None
+    optimizer_bytes: int | None
+    activations_bytes: int | None
+    rest_bytes: int | None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine while the steps were measured (means)."""
+
+    cores: float | None = None  # burned by the command
+    other_cores: float | None = None  # burned by everything else on the machine
+    memory_bytes: float | None = None
+    read_bytes_per_second: float | None = None
+    gpu_busy: float | None = None
+    gpu_memory_bytes: float | None = None
+    gpu_clock_hertz: float | None = None
+    gpu_throttled_share: float | None = None
+    foreign_gpu_processes: float | None = None
+    samples: int = 0
+
+
+class Kernels(msgspec.Struct, frozen=True, kw_only=True):
+    """Per step, from torch.profiler over a few steps. Counts and durations, never the clock."""
+
+    steps: int
+    problem: str | None = None
+    profiled_step_seconds: float | None = None
+    operations: dict[str, float] = {}
+    big_seconds: dict[str, float] = {}
+    operator_seconds: dict[str, float] = {}
+    blocked_seconds: float = 0.0
+    communication_seconds: float = 0.0
+    device_busy_seconds: float | None = None
+    device_seconds: dict[str, float] = {}
+    kernels: float | None = None
+    copies: float | None = None
+    to_device_seconds: float | None = None
+    from_device_seconds: float | None = None
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    line: int
+    function: str
+    share: float  # of the phase it was seen in
+    samples: int
+
+
+class Loader(msgspec.Struct, frozen=True, kw_only=True):
+    dataset: str
+    sampler: str | None
+    iterable: bool
+    batches: int | None
+    batch_size: int | None
+    workers: int
+    prefetch_factor: int | None
+    pin_memory: bool
+    persistent_workers: bool
+    context: str | None
+    trained: int
+    file: str | None
+    line: int | None
+
+
+class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    torchs_own: bool
+    tensors: int
+    fused: bool | None
+    foreach: bool | None
+    can_fuse: bool
+    file: str | None
+    line: int | None
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """A line where the host waits for the device."""
+
+    what: str
+    file: str | None
+    line: int | None
+    per_step: float
+    seconds_per_step: float
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that copies to the device."""
+
+    file: str | None
+    line: int | None
+    per_step: float
+    bytes_per_step: float
+    pinned: bool
+
+
+class Rank(msgspec.Struct, frozen=True, kw_only=True):
+    rank: int | None
+    pid: int
+    steps: int
+    median_seconds: float
+    own_seconds: float | None  # without the backward pass, where ranks wait for each other
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    bytes: int
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How the command ended and what became of its writes."""
+
+    code: int | None
+    signal: int | None
+    stopped: str | None
+    seconds: float
+    protected: tuple[str, ...] = ()
+    overlay_refused: str | None = None
+    in_place: bool = False
+    written: tuple[Written, ...] = ()
+    written_bytes: int = 0
+    written_in_place: tuple[str, ...] = ()
+    diverted: tuple[str, ...] = ()
+    left_running: tuple[str, ...] = ()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial."""
+
+    step: Step
+    phases: dict[str, Phase]
+    startup: Startup
+    memory: Memory
+    usage: Usage
+    kernels: Kernels | None
+    loaders: tuple[Loader, ...]
+    epoch_start_seconds: float | None  # extra time of a step in which a loader was started
+    epoch_start_share: float | None  # of all training time
+    input_cpu_share: float | None  # how much of waiting for input was burning CPU
+    lines: dict[str, tuple[Line, ...]]
+    waits: tuple[Wait, ...]
+    copies: tuple[Copy, ...]
+    optimizers: tuple[Optimizer, ...]
+    models: tuple[str, ...]
+    ranks: tuple[Rank, ...]
+    losses: tuple[float | None, ...]
+    step_seconds: tuple[float, ...]
+    environment: dict[str, Any]
+    ending: Ending
+    problems: tuple[str, ...]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    rule: str
+    summary: str
+    evidence: str
+    advice: str
+    file: str | None = None
+    line: int | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    bottleneck: str
+    share: float
+    detail: str | None  # input: fetching or transforming
+    sentence: str
+    shares: dict[str, float]  # every candidate's share of the step
+
+
+class Profile(Record, frozen=True, kw_only=True):
+    """What `hotlap profile` answers: the record, and what follows from it."""
+
+    schema: int
+    hotlap: str
+    command: tuple[str, ...]
+    created: str
+    folder: str
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+
+
+# One function for each older schema: takes that version's dict, answers the next version's.
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def decode(text: bytes, *, source: str = "the record") -> Profile:
+    try:
+        content = msgspec.json.decode(text)
+    except msgspec.DecodeError as problem:
+        raise RecordError(f"{source} is not JSON ({problem}). Was it cut short?") from problem
+    version = content.get("schema") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise RecordError(f"{source} carries no schema version: it is not a record of hotlap.")
+    if version > SCHEMA:
+        raise RecordError(
+            f"{source} has schema {version}, this hotlap reads up to {SCHEMA}. Upgrade hotlap."
+        )
+    while version < SCHEMA:
+        content = MIGRATIONS[version](content)
+        version += 1
+    try:
+        return msgspec.convert(content, Profile)
+    except msgspec.ValidationError as problem:
+        raise RecordError(f"{source} does not fit schema {SCHEMA}: {problem}.") from problem
+
+
+def encode(profile: Profile) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(profile), indent=2) + b"\n"
+
+
+def load(path: str | os.PathLike[str]) -> Profile:
+    """Reads a saved profile: the file `--json` wrote, or a run's folder."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / "profile.json"
+    try:
+        text = file.read_bytes()
+    except OSError as problem:
+        raise RecordError(f"{file} cannot be read: {problem.strerror}.") from problem
+    return decode(text, source=str(file))
+
+
+def save(profile: Profile, path: str | os.PathLike[str]) -> None:
+    file = Path(path)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(encode(profile))
+        temporary.replace(file)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        raise RecordError(f"{file} cannot be written: {problem.strerror}.") from problem

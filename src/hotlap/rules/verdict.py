@@ -1,0 +1,147 @@
+"""Which phase or resource bounds the step: every candidate's seconds, and the largest of them."""
+
+from __future__ import annotations
+
+from hotlap import units
+from hotlap.records import Record, Verdict
+
+# The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
+# like framework overhead is the user's own Python (or a sleep) inside the model.
+LAUNCH_SECONDS_PER_OPERATION = 40e-6
+# The host waiting costs at most the overlap it destroys, half of a step at worst, so it competes
+# with a handicap.
+SYNC_IS_DOMINANT_FROM = 0.2
+UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
+FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
+
+_WORDS = {
+    "input": "waiting for input",
+    "transfer": "copying batches to the device",
+    "launch": "issuing many small operations",
+    "sync": "waiting for the device to finish",
+    "compute": "computing",
+    "optimizer": "updating parameters",
+    "communication": "waiting for other ranks",
+    "other": "the script's own code between the phases",
+}
+
+
+def judge(record: Record) -> Verdict:
+    step = record.step.median_seconds
+    seconds = attribute(record)
+    shares = {name: min(1.0, value / step) for name, value in seconds.items() if value > 0}
+    if not shares:
+        return Verdict(
+            bottleneck="other",
+            share=1.0,
+            detail=None,
+            sentence="Too few steps were seen to tell the phases of a step apart.",
+            shares={},
+        )
+    bottleneck = max(shares, key=lambda name: shares[name])
+    if bottleneck in ("compute", "launch") and shares.get("sync", 0) >= SYNC_IS_DOMINANT_FROM:
+        bottleneck = "sync"
+    detail = _detail(record) if bottleneck == "input" else None
+    share = shares[bottleneck]
+    return Verdict(
+        bottleneck=bottleneck,
+        share=share,
+        detail=detail,
+        sentence=_sentence(record, bottleneck, share, detail),
+        shares=dict(sorted(shares.items(), key=lambda item: -item[1])),
+    )
+
+
+def attribute(record: Record) -> dict[str, float]:
+    """Seconds of the step by what they are lost to. They add up to no more than the step."""
+    phases = {name: phase.seconds or 0.0 for name, phase in record.phases.items()}
+    if not any(phases.values()):
+        return {}
+    if record.kernels is None or record.kernels.problem is not None:
+        return {
+            "input": phases["input"],
+            "transfer": phases["transfer"],
+            "optimizer": phases["optimizer"],
+            "compute": phases["forward"] + phases["backward"],
+            "other": phases["other"],
+        }
+    if record.kernels.device_busy_seconds is None:
+        return _on_cpu(record, phases)
+    return _on_device(record, phases)
+
+
+def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
+    kernels = record.kernels
+    assert kernels is not None
+    model = phases["forward"] + phases["backward"]
+    communication = min(kernels.communication_seconds, phases["backward"])
+    names = ("forward", "gap", "backward")
+    work = sum(kernels.big_seconds.get(name, 0.0) for name in names)
+    operations = sum(kernels.operations.get(name, 0.0) for name in names)
+    overhead = max(0.0, model - communication - work)
+    launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION)
+    return {
+        "input": phases["input"],
+        "optimizer": phases["optimizer"],
+        "communication": communication,
+        "launch": launch,
+        "compute": min(work, model - communication),
+        "other": phases["other"] + overhead - launch,
+    }
+
+
+def _on_device(record: Record, phases: dict[str, float]) -> dict[str, float]:
+    """The device's idle time is shared out among its causes; its busy time is work."""
+    kernels = record.kernels
+    assert kernels is not None
+    busy = {name: kernels.device_seconds.get(name, 0.0) for name in (*phases, "gap")}
+    busy["forward"] += busy.pop("gap")
+    model = phases["forward"] + phases["backward"]
+    work = min(busy["forward"] + busy["backward"], model)
+    update = min(busy["optimizer"], phases["optimizer"])
+    communication = min(kernels.communication_seconds, model - work)
+    idle_model = model - work - communication
+    idle_update = phases["optimizer"] - update
+    idle_other = max(0.0, phases["other"] - busy["other"])
+    blocked = sum(wait.seconds_per_step for wait in record.waits)
+    sync = min(blocked, idle_model + idle_update + idle_other)
+    left = idle_model + idle_update + idle_other - sync
+    cap = (kernels.kernels or 0.0) * LAUNCH_SECONDS_PER_OPERATION
+    launch = min(left, idle_model + idle_update, cap)
+    return {
+        "input": phases["input"],
+        "transfer": phases["transfer"],
+        "launch": launch,
+        "sync": sync,
+        "compute": work + min(busy["other"], phases["other"]),
+        "optimizer": update,
+        "communication": communication,
+        "other": max(0.0, left - launch),
+    }
+
+
+def _detail(record: Record) -> str | None:
+    if record.input_cpu_share is None:
+        return None
+    return "fetching" if record.input_cpu_share < FETCHING_BELOW else "transforming"
+
+
+def _sentence(record: Record, bottleneck: str, share: float, detail: str | None) -> str:
+    words = _WORDS[bottleneck]
+    if detail == "fetching":
+        words += ", most of it for storage"
+    elif detail == "transforming":
+        words += ", most of it CPU work on the samples"
+    if bottleneck == "launch":
+        unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
+        words += f" (the host cannot issue {unit} fast enough)"
+    if bottleneck == "other":
+        lines = record.lines.get("other") or record.lines.get("gap") or ()
+        if lines:
+            words += f", mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"
+    step = record.step
+    uneven = step.mean_seconds > UNEVEN_FROM * step.median_seconds
+    each = f"a step of {units.seconds(step.mean_seconds)} (mean)" if uneven else (
+        f"every {units.seconds(step.median_seconds)} step"
+    )
+    return f"{units.share(share)} of {each} goes to {words}."

@@ -1,0 +1,108 @@
+"""The first thing a watched interpreter runs: waits for `import torch`, and does nothing else.
+
+Lives in a folder of its own, so that PYTHONPATH brings this file and nothing more into the user's
+interpreter. Any other sitecustomize runs as it would have. A failure here is noted in the trial
+folder and never reaches the user's program.
+"""
+
+import importlib.util
+import os
+import sys
+import time
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(os.path.dirname(_HERE))
+_TENSORBOARD = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
+
+
+class _Waiter:
+    """A meta path finder that changes nothing but what happens after a module has been run."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.recorder = None
+        self.busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        if self.busy or (name != "torch" and name not in _TENSORBOARD):
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            spec = None
+        finally:
+            self.busy = False
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            self._follow(spec.loader, name)
+        return spec
+
+    def _follow(self, loader, name):
+        plain = loader.exec_module
+
+        def exec_module(module):
+            started = time.time()
+            plain(module)
+            try:
+                self._arrived(name, module, started)
+            except Exception as problem:
+                self._note(problem)
+
+        try:
+            loader.exec_module = exec_module
+        except AttributeError as problem:
+            self._note(problem)
+
+    def _arrived(self, name, module, started):
+        from pathlib import Path
+
+        _hotlap()
+        if name == "torch":
+            from hotlap.probes.install import install
+
+            self.recorder = install(module, Path(self.folder), started)
+        elif self.recorder is not None:
+            from hotlap.probes.diversions import divert_tensorboard
+
+            divert_tensorboard(self.recorder, self.recorder.settings, module)
+
+    def _note(self, problem):
+        import traceback
+
+        try:
+            with open(os.path.join(self.folder, f"bootstrap-{os.getpid()}.txt"), "w") as file:
+                file.write("".join(traceback.format_exception(problem)))
+        except OSError:
+            pass
+
+
+def _hotlap():
+    """Makes `import hotlap` mean the watching hotlap, wherever that is installed."""
+    if "hotlap" in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "hotlap",
+        os.path.join(_PACKAGE, "__init__.py"),
+        submodule_search_locations=[_PACKAGE],
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["hotlap"] = module
+    spec.loader.exec_module(module)
+
+
+def _chain():
+    """Runs the sitecustomize this one stands in front of."""
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != _HERE]
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as problem:
+        if problem.name != "sitecustomize":
+            raise
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+if os.environ.get("HOTLAP_TRIAL"):
+    sys.meta_path.insert(0, _Waiter(os.environ["HOTLAP_TRIAL"]))
+_chain()

@@ -1,0 +1,55 @@
+"""What the user typed, made into something that can be started. Never edited beyond that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hotlap.errors import UsageError
+from hotlap.settings import TRIAL_VARIABLE
+from hotlap.trials import bootstrap_folder
+
+
+def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
+    """A first word that ends in .py runs with this interpreter; anything else runs as typed."""
+    if not command:
+        raise UsageError("No command was given. Say what to train: hotlap profile train.py")
+    first, rest = command[0], list(command[1:])
+    if first.endswith(".py"):
+        script = folder / first
+        if not script.is_file():
+            raise UsageError(
+                f"The script {first} is not there (looked in {folder}). Check the path."
+            )
+        return [sys.executable, first, *rest]
+    if first.startswith("-"):
+        raise UsageError(
+            f"{first} is not an option of this verb. Options of hotlap stand before the command, "
+            "options of the script after it."
+        )
+    if os.sep in first:
+        path = folder / first
+        if not path.exists():
+            raise UsageError(f"The command {first} is not there (looked in {folder}).")
+        if path.is_dir() or not os.access(path, os.X_OK):
+            raise UsageError(
+                f"{first} cannot be executed. If it is a script, name its interpreter: "
+                f"hotlap profile bash {first}"
+            )
+    elif shutil.which(first) is None:
+        hint = f" A file of that name is here: try ./{first}" if (folder / first).exists() else ""
+        raise UsageError(f"The command {first} is not there: it is not on the PATH.{hint}")
+    return [first, *rest]
+
+
+def environment(plain: Mapping[str, str], *, trial: Path) -> dict[str, str]:
+    """The user's environment with our bootstrap folder on PYTHONPATH and the trial's folder."""
+    changed = dict(plain)
+    changed[TRIAL_VARIABLE] = str(trial)
+    before = plain.get("PYTHONPATH")
+    changed["PYTHONPATH"] = str(bootstrap_folder()) + (os.pathsep + before if before else "")
+    changed.setdefault("PYTHONFAULTHANDLER", "1")
+    return changed

@@ -1,0 +1,110 @@
+"""Every file name hotlap uses, once.
+
+    .hotlap/<run>/                 one call of a verb
+      profile.json                 the result
+      <trial>/                     one run of the command
+        settings.json              what the watched process reads
+        output.log                 what the command printed
+        records/<pid>.json         what each training process measured
+        progress/<pid>.json        how far it is
+        seen/<pid>.json            torch was imported there
+        writes-N/ scratch-N/       what the command wrote (overlay), gone unless kept
+        diverted/                  saves that were led here
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hotlap.errors import UsageError
+from hotlap.probes import writing
+
+HOME = ".hotlap"
+
+
+class TrialFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "settings.json"
+        self.output = path / "output.log"
+        self.records = path / writing.RECORDS
+        self.progress = path / writing.PROGRESS
+        self.seen = path / writing.SEEN
+        self.diverted = path / "diverted"
+
+    def create(self) -> None:
+        for folder in (self.path, self.records, self.progress, self.seen):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def written(self) -> list[Path]:
+        return sorted(self.path.glob("writes-?")) + sorted(self.path.glob("writes-??"))
+
+    def forget_writes(self, *, keep: bool, elsewhere: Path | None = None) -> None:
+        """Removes the overlay's working folders, and what the command wrote unless it is kept."""
+        for place in {self.path, elsewhere or self.path}:
+            for scratch in place.glob("scratch-*"):
+                remove_tree(scratch)
+            if not keep:
+                for writes in place.glob("writes-*"):
+                    remove_tree(writes)
+        if not keep:
+            remove_tree(self.diverted)
+
+
+def remove_tree(path: Path) -> None:
+    """Like rmtree, also for the folder without permissions that overlayfs leaves behind."""
+    if path.is_dir() and not path.is_symlink():
+        for folder, _, _ in os.walk(path):
+            try:
+                os.chmod(folder, stat.S_IRWXU)  # noqa: PTH101
+            except OSError:
+                continue
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+class RunFolder:
+    """One call of a verb: a new folder below .hotlap, and the trials in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.result = path / "profile.json"
+
+    @classmethod
+    def new(
+        cls, verb: str, *, out: Path | None = None, now: Callable[[], float] = time.time
+    ) -> RunFolder:
+        home = (out if out is not None else Path(HOME)).absolute()
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now()))
+        for number in range(1, 1000):
+            path = home / (f"{verb}-{stamp}" + (f"-{number}" if number > 1 else ""))
+            try:
+                home.mkdir(parents=True, exist_ok=True)
+                _ignore_in_git(home)
+                path.mkdir()
+            except FileExistsError:
+                continue
+            except OSError as problem:
+                raise UsageError(
+                    f"hotlap cannot write its results to {home} ({problem.strerror}). "
+                    "Name a folder it may write to with --out DIR."
+                ) from problem
+            return cls(path)
+        raise UsageError(f"{home} already holds a thousand runs of this second.")
+
+    def trial(self, name: str) -> TrialFolder:
+        folder = TrialFolder(self.path / name)
+        folder.create()
+        return folder
+
+
+def _ignore_in_git(home: Path) -> None:
+    marker = home / ".gitignore"
+    if not marker.exists():
+        marker.write_text("*\n")

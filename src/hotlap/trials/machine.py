@@ -1,0 +1,92 @@
+"""What this machine lets us use: cores within the cgroup's quota, memory, /dev/shm."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def quota(root: Path = _CGROUP) -> float | None:
+    """Cores the cgroup grants, by version 2 (walking up from our own group) or version 1."""
+    for folder in _own_groups(root):
+        try:
+            limit, period = (folder / "cpu.max").read_text().split()
+            if limit != "max":
+                return int(limit) / int(period)
+        except (OSError, ValueError):
+            continue
+    try:
+        limit_v1 = int((root / "cpu/cpu.cfs_quota_us").read_text())
+        period_v1 = int((root / "cpu/cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return None
+    return limit_v1 / period_v1 if limit_v1 > 0 and period_v1 > 0 else None
+
+
+def _own_groups(root: Path) -> list[Path]:
+    try:
+        line = next(
+            line
+            for line in Path("/proc/self/cgroup").read_text().splitlines()
+            if line.startswith("0::")
+        )
+    except (OSError, StopIteration):
+        return [root]
+    own = root / line[3:].lstrip("/")
+    return [own, *[parent for parent in own.parents if parent == root or root in parent.parents]]
+
+
+def cores(root: Path = _CGROUP) -> float:
+    try:
+        available = float(len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):
+        available = float(os.cpu_count() or 1)
+    granted = quota(root)
+    return min(available, granted) if granted else available
+
+
+def memory_limit(root: Path = _CGROUP) -> int | None:
+    for folder in _own_groups(root):
+        try:
+            text = (folder / "memory.max").read_text().strip()
+        except OSError:
+            continue
+        if text != "max":
+            return int(text)
+    return None
+
+
+def shared_memory_bytes() -> int | None:
+    try:
+        state = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return state.f_frsize * state.f_blocks
+
+
+def processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def describe() -> dict[str, Any]:
+    import psutil
+
+    limit = memory_limit()
+    total = psutil.virtual_memory().total
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": processor(),
+        "cores": cores(),
+        "memory_bytes": min(total, limit) if limit else total,
+        "shared_memory_bytes": shared_memory_bytes(),
+    }

@@ -1,0 +1,304 @@
+"""From what each training process wrote to one record of the trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hotlap import stats
+from hotlap.records import (
+    PHASES,
+    Copy,
+    Ending,
+    Kernels,
+    Line,
+    Loader,
+    Memory,
+    Optimizer,
+    Phase,
+    Rank,
+    Record,
+    Startup,
+    Step,
+    Usage,
+    Wait,
+)
+from hotlap.trials import machine
+
+Raw = dict[str, Any]
+STARTING_COUNTS_FROM = 0.1  # of the training time
+
+
+def read(folder: Path) -> list[Raw]:
+    """The processes' own records; one that cannot be read is left out, never trusted."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            raw = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if isinstance(raw, dict) and raw.get("schema") == 1 and raw.get("steps", 0) > 0:
+            found.append(raw)
+    return found
+
+
+def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]]) -> Record | None:
+    """One record: rank 0's (or that of the process with most steps), with all ranks in it."""
+    measured = [raw for raw in raws if _counted(raw)]
+    if not measured:
+        return None
+    main = min(measured, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
+    distributed = any((raw.get("world_size") or 1) > 1 for raw in measured)
+    ranks = tuple(_rank(raw) for raw in sorted(measured, key=_rank_order))
+    kernels = msgspec.convert(main["kernels"], Kernels) if main["kernels"] else None
+    step = _step(main)
+    samples = _total_samples(measured, step, distributed=distributed)
+    slowest = max(rank.median_seconds for rank in ranks)
+    if distributed and slowest > step.median_seconds:
+        step = msgspec.structs.replace(step, median_seconds=slowest)
+    step = msgspec.structs.replace(step, samples=samples[0], samples_per_second=samples[1])
+    return Record(
+        step=step,
+        phases=_phases(main, step.median_seconds, kernels),
+        startup=_startup(main),
+        memory=_memory(main),
+        usage=_usage(main, telemetry),
+        kernels=kernels,
+        loaders=tuple(msgspec.convert(loader, Loader) for loader in main["loaders"]),
+        epoch_start_seconds=_epoch_start(main)[0],
+        epoch_start_share=_epoch_start(main)[1],
+        input_cpu_share=_input_cpu(main),
+        lines={
+            phase: tuple(msgspec.convert(line, Line) for line in lines)
+            for phase, lines in main["lines"].items()
+        },
+        waits=tuple(msgspec.convert(wait, Wait) for wait in main["waits"]),
+        copies=tuple(msgspec.convert(copy, Copy) for copy in main["copies"]),
+        optimizers=tuple(msgspec.convert(one, Optimizer) for one in main["optimizers"]),
+        models=tuple(main["models"]),
+        ranks=ranks,
+        losses=tuple(main["losses"]),
+        step_seconds=tuple(row["seconds"] for row in _rows(main, "bare", "warmup")),
+        environment={**main["environment"], **machine.describe(), "world_size": len(measured)},
+        ending=ending,
+        problems=tuple(main["problems"]),
+    )
+
+
+def _rank_order(raw: Raw) -> int:
+    rank = raw.get("rank")
+    return rank if isinstance(rank, int) else 0
+
+
+def _rows(raw: Raw, *stages: str) -> list[Raw]:
+    return [
+        row for window in raw["windows"] if window["stage"] in stages for row in window["intervals"]
+    ]
+
+
+def _counted(raw: Raw, stage: str = "bare") -> list[Raw]:
+    """The intervals that stand for training: undisturbed, without evaluation.
+
+    The windows that agreed are preferred to those before them. A run too short for a bare window
+    is judged by whatever intervals there are after the first.
+    """
+    windows = [window for window in raw["windows"] if window["stage"] == stage]
+    if stage == "bare" and raw["settled"]:
+        windows = windows[-3:]
+    rows = [row for window in windows for row in window["intervals"] if not row["disturbed"]]
+    if not rows and stage == "bare":
+        rows = _rows(raw, "warmup", "bare", "phases")
+    trained = [row for row in rows if row["kind"] != "evaluation"] or rows
+    plain = [row for row in trained if row["kind"] == "step"]
+    # Epochs of a few batches: then starting the loader is part of what a step costs.
+    starting = _extra_seconds(trained) / max(1e-9, sum(row["seconds"] for row in trained))
+    return trained if starting >= STARTING_COUNTS_FROM or not plain else plain
+
+
+def _extra_seconds(rows: Sequence[Raw]) -> float:
+    """What starting loaders added to these steps, over what the other steps take."""
+    starts = [row["seconds"] for row in rows if row["kind"] == "epoch"]
+    plain = [row["seconds"] for row in rows if row["kind"] == "step"]
+    if not starts or not plain:
+        return sum(starts)
+    return max(0.0, sum(starts) - len(starts) * stats.mean(plain))
+
+
+def _step(raw: Raw) -> Step:
+    rows = _counted(raw)
+    seconds = [row["seconds"] for row in rows]
+    watched = [row["seconds"] for row in _counted(raw, "phases")]
+    return Step(
+        median_seconds=stats.median(seconds),
+        mean_seconds=stats.mean(seconds),
+        low_seconds=stats.quantile(seconds, 0.1),
+        high_seconds=stats.quantile(seconds, 0.9),
+        samples=None,
+        samples_per_second=None,
+        count=len(rows),
+        seen=raw["steps"],
+        unit=raw["unit"],
+        settled=raw["settled"],
+        watched_seconds=stats.median(watched) if watched else None,
+    )
+
+
+def _samples(raw: Raw) -> tuple[float | None, float | None]:
+    """(in a step, in a second) of one process."""
+    rows = [row for row in _counted(raw) if row["samples"]]
+    if not rows:
+        return None, None
+    samples = [float(row["samples"]) for row in rows]
+    seconds = sum(row["seconds"] for row in rows)
+    return stats.median(samples), sum(samples) / seconds if seconds > 0 else None
+
+
+def _total_samples(
+    raws: Sequence[Raw], step: Step, *, distributed: bool
+) -> tuple[float | None, float | None]:
+    each = [_samples(raw) for raw in raws]
+    if any(samples is None for samples, _ in each):
+        return None, None
+    rate = sum(rate or 0.0 for _, rate in each)
+    if distributed:
+        return sum(samples or 0.0 for samples, _ in each), rate
+    return each[0][0], rate
+
+
+def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str, Phase]:
+    """Each phase's share of the time in the phases pass, laid over the bare step."""
+    rows = [row for row in _counted(raw, "phases") if row.get("phases")]
+    if not rows:
+        return {name: Phase(seconds=None, share=None) for name in PHASES}
+    sums: dict[str, float] = {}
+    for row in rows:
+        for name, seconds in row["phases"].items():
+            sums[name] = sums.get(name, 0.0) + seconds
+    whole = sum(sums.values())
+    gap = sums.pop("gap", 0.0)
+    loss = gap
+    if kernels is not None and kernels.problem is None:
+        # Between model and backward, torch's operators are the loss; the rest is the user's code.
+        loss = min(gap, kernels.operator_seconds.get("gap", 0.0) * len(rows))
+    sums["forward"] = sums.get("forward", 0.0) + loss
+    sums["other"] = sums.get("other", 0.0) + gap - loss
+    on_device = raw["environment"].get("device", "cpu") != "cpu"
+    unknown = set()
+    if not raw["loaders"]:
+        unknown.add("input")
+    if not on_device:
+        unknown.add("transfer")
+    if raw["unit"] == "backward":
+        unknown.add("optimizer")
+    phases = {}
+    for name in PHASES:
+        share = sums.get(name, 0.0) / whole if whole > 0 else None
+        if name in unknown or share is None:
+            phases[name] = Phase(seconds=None, share=None)
+        else:
+            phases[name] = Phase(seconds=share * step_seconds, share=share)
+    return phases
+
+
+def _startup(raw: Raw) -> Startup:
+    times: dict[str, float] = raw["times"]
+
+    def between(first: str, *lasts: str) -> float | None:
+        last = next((times[name] for name in lasts if name in times), None)
+        return max(0.0, last - times[first]) if first in times and last is not None else None
+
+    return Startup(
+        seconds=between("process", "first_iterator", "first_backward", "first_step"),
+        import_seconds=between("import_started", "imported"),
+        first_batch_seconds=between("first_iterator", "first_batch"),
+        first_step_seconds=between("process", "first_step"),
+        compile_seconds=raw["compile_seconds"],
+    )
+
+
+def _memory(raw: Raw) -> Memory:
+    found = raw["memory"] or {}
+    names = ("parameters_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes")
+    parts = {name: found.get(name) for name in names}
+    peak = found.get("peak_bytes")
+    known = sum(part or 0 for part in parts.values())
+    device = raw["environment"].get("device", "cpu") != "cpu"
+    return Memory(
+        kind=found.get("kind", "device" if device else "process"),
+        peak_bytes=peak,
+        reserved_bytes=found.get("reserved_bytes"),
+        rest_bytes=max(0, peak - known) if peak is not None else None,
+        **parts,
+    )
+
+
+def _usage(raw: Raw, samples: list[dict[str, Any]]) -> Usage:
+    walls = [window["wall"] for window in raw["windows"]]
+    if walls:
+        first, last = min(wall[0] for wall in walls), max(wall[1] for wall in walls)
+        samples = [s for s in samples if first <= s["time"] <= last + 0.5] or samples[-1:]
+    if not samples:
+        return Usage()
+
+    def average(values: list[Any]) -> float | None:
+        known = [float(value) for value in values if value is not None]
+        return stats.mean(known) if known else None
+
+    gpus = [gpu for sample in samples for gpu in _used_gpus(raw, sample)]
+    return Usage(
+        **{
+            name: average([sample[name] for sample in samples])
+            for name in ("cores", "other_cores", "memory_bytes", "read_bytes_per_second")
+        },
+        gpu_busy=average([gpu["busy"] for gpu in gpus]),
+        gpu_memory_bytes=average([gpu["memory_bytes"] for gpu in gpus]),
+        gpu_clock_hertz=average([gpu["clock_hertz"] for gpu in gpus]),
+        gpu_throttled_share=average([gpu["throttled"] for gpu in gpus]),
+        foreign_gpu_processes=average([gpu["foreign_processes"] for gpu in gpus]),
+        samples=len(samples),
+    )
+
+
+def _used_gpus(raw: Raw, sample: dict[str, Any]) -> list[dict[str, Any]]:
+    gpus: list[dict[str, Any]] = sample.get("gpus") or []
+    device = str(raw["environment"].get("device", "cpu"))
+    if not device.startswith("cuda"):
+        return []
+    index = int(device.partition(":")[2] or 0)
+    return [gpus[index]] if index < len(gpus) else gpus[:1]
+
+
+def _epoch_start(raw: Raw) -> tuple[float | None, float | None]:
+    """What a step costs more when a loader is started in it, and its share of training time."""
+    rows = [
+        row
+        for row in _rows(raw, "bare", "phases")
+        if not row["disturbed"] and row["kind"] != "evaluation"
+    ]
+    starts = sum(row["kind"] == "epoch" for row in rows)
+    if not starts or starts == len(rows):
+        return None, None
+    extra = _extra_seconds(rows)
+    return extra / starts, extra / sum(row["seconds"] for row in rows)
+
+
+def _input_cpu(raw: Raw) -> float | None:
+    workers = raw["loaders"][0]["workers"] if raw["loaders"] else 0
+    share = raw["input_cpu"]["workers_cpu_share" if workers else "wait_cpu_share"]
+    return float(share) if share is not None else None
+
+
+def _rank(raw: Raw) -> Rank:
+    rows = [row["phases"] for row in _counted(raw, "phases") if row.get("phases")]
+    own = [sum(s for name, s in row.items() if name != "backward") for row in rows]
+    return Rank(
+        rank=raw["rank"],
+        pid=raw["pid"],
+        steps=raw["steps"],
+        median_seconds=_step(raw).median_seconds,
+        own_seconds=stats.median(own) if own else None,
+    )

@@ -1,0 +1,314 @@
+"""Runs one trial on this machine: starts the supervisor, follows the records, stops in time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hotlap.errors import UsageError
+from hotlap.settings import OVERLAY_VARIABLE, Limits
+from hotlap.trials import command as commands
+from hotlap.trials.folder import TrialFolder
+from hotlap.trials.telemetry import Telemetry
+
+_PACKAGES = Path(__file__).parents[2]
+_ENTRY = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from hotlap.trials.supervisor import main; main()"
+)
+POLL_SECONDS = 0.1
+STRAGGLER_SECONDS = 10.0  # how long the other ranks may take once the first has measured enough
+SILENT_FACTOR = 20  # a step this much longer than the usual one is a hang, if also over a minute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a trial ended, as seen from outside."""
+
+    code: int | None = None
+    signal: int | None = None
+    stopped: str | None = None  # why we stopped it: enough, timeout, stalled, interrupted
+    seconds: float = 0.0
+    started: float = 0.0
+    protected: list[str] = field(default_factory=list)
+    overlay_refused: str | None = None
+    upper: Path | None = None
+    left_running: list[str] = field(default_factory=list)
+    telemetry: list[dict[str, Any]] = field(default_factory=list)
+
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+def run(
+    words: list[str],
+    folder: TrialFolder,
+    *,
+    limits: Limits,
+    working: Path,
+    in_place: bool = False,
+    warn: Callable[[str], None] = lambda text: None,
+    progress: Progress = lambda state: None,
+) -> Outcome:
+    """Runs the command until it ends, has measured enough, or has to be stopped."""
+    command = commands.resolve(words, folder=working)
+    with contextlib.ExitStack() as stack:
+        terminal = stack.enter_context(_output(folder.output))
+        supervisor = stack.enter_context(
+            _Supervisor(command, folder, working=working, in_place=in_place, terminal=terminal)
+        )
+        covered = supervisor.answer()
+        refused = None if in_place else covered["reason"]
+        if refused:
+            warn(
+                f"The command's writes cannot be kept apart on this system: {refused}. "
+                "torch.save and TensorBoard logs are led into the trial's folder; anything else "
+                "it writes lands where it always does."
+            )
+        started = time.time()
+        _write_settings(folder, limits, covered["protected"], in_place=in_place, started=started)
+        supervisor.say(b"g")
+        answer = supervisor.answer()
+        if answer["event"] == "refused":
+            raise UsageError(f"The command {words[0]} could not be started: {answer['reason']}.")
+        telemetry = Telemetry(answer["pid"])
+        telemetry.start()
+        stopped = None
+        try:
+            stopped = _follow(supervisor, folder, limits, progress)
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        finally:
+            supervisor.say(b"s")
+            samples = telemetry.finish()
+        ended = supervisor.answer()
+        return Outcome(
+            code=ended.get("code"),
+            signal=ended.get("signal"),
+            stopped=stopped if ended.get("stopped") else None,
+            seconds=time.time() - started,
+            started=started,
+            protected=covered["protected"],
+            overlay_refused=refused,
+            upper=Path(covered["upper"]) if covered["upper"] else None,
+            left_running=ended.get("left_running", []),
+            telemetry=samples,
+        )
+
+
+def _write_settings(
+    folder: TrialFolder, limits: Limits, protected: list[str], *, in_place: bool, started: float
+) -> None:
+    content = {
+        "limits": limits.as_dict(),
+        "protected": protected,
+        "diverted": str(folder.diverted),
+        "in_place": in_place,
+        "started": started,
+    }
+    folder.settings.write_text(json.dumps(content))
+
+
+def _follow(
+    supervisor: _Supervisor, folder: TrialFolder, limits: Limits, progress: Progress
+) -> str | None:
+    """Returns why the command is to be stopped, or None when it ended by itself."""
+    began = time.monotonic()
+    first_complete: float | None = None
+    last_change, last_states = began, ""
+    while not supervisor.has_word(POLL_SECONDS):
+        now = time.monotonic()
+        states = [*_read_all(folder.progress)]
+        complete = [state.get("stage") == "done" for state in states]
+        changed = json.dumps(states)
+        if changed != last_states:
+            last_states, last_change = changed, now
+        leader = max(states, key=lambda state: state.get("steps", 0), default=None)
+        progress({"seconds": now - began, **(leader or {"stage": "start", "steps": 0})})
+        if complete and all(complete):
+            return "enough"
+        if any(complete):
+            first_complete = first_complete or now
+            if now - first_complete > STRAGGLER_SECONDS:
+                return "enough"
+        elif leader is None:
+            if now - began > limits.timeout:
+                return "timeout"
+        elif now - last_change > min(limits.timeout, _patience(leader)):
+            return "stalled"
+    return None
+
+
+def _patience(state: dict[str, Any]) -> float:
+    return max(60.0, SILENT_FACTOR * float(state.get("step_seconds") or 30.0))
+
+
+def _read_all(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if isinstance(content, dict):
+            yield content
+
+
+class _Supervisor:
+    """The running supervisor process and the two pipes to it."""
+
+    def __init__(
+        self,
+        command: list[str],
+        folder: TrialFolder,
+        *,
+        working: Path,
+        in_place: bool,
+        terminal: _Terminal,
+    ) -> None:
+        control_read, self._control = os.pipe()
+        self._status, status_write = os.pipe()
+        self._buffer = b""
+        self._answers: list[dict[str, Any]] = []
+        self._spare = Path(tempfile.mkdtemp(prefix="hotlap-"))
+        allowed = not in_place and os.environ.get(OVERLAY_VARIABLE) != "0"
+        request = {
+            "command": command,
+            "folder": str(working),
+            "protect": [str(working), str(Path.home())] if allowed else [],
+            "uppers": [str(folder.path), str(self._spare)],
+            "trial": str(folder.path),
+            "terminal": terminal.is_terminal,
+        }
+        self._turned_off = not in_place and not allowed
+        arguments = [str(_PACKAGES), str(control_read), str(status_write), json.dumps(request)]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-E", "-c", _ENTRY, *arguments],
+                cwd=working,
+                env=commands.environment(os.environ, trial=folder.path),  # for the command
+                stdin=terminal.stdin,
+                stdout=terminal.output,
+                stderr=terminal.output,
+                pass_fds=(control_read, status_write),
+                start_new_session=True,
+            )
+        finally:
+            os.close(control_read)
+            os.close(status_write)
+            terminal.hand_over()
+
+    def __enter__(self) -> _Supervisor:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        os.close(self._control)
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._status)
+        if not any(self._spare.iterdir()):
+            shutil.rmtree(self._spare, ignore_errors=True)
+
+    def say(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._control, word)
+
+    def has_word(self, seconds: float) -> bool:
+        if self._answers:
+            return True
+        ready, _, _ = select.select([self._status], [], [], seconds)
+        if ready:
+            self._receive()
+        return bool(self._answers)
+
+    def _receive(self) -> None:
+        received = os.read(self._status, 65536)
+        if not received:
+            self._answers.append({"event": "ended", "code": None, "signal": 9, "stopped": False})
+        self._buffer += received
+        *lines, self._buffer = self._buffer.split(b"\n")
+        self._answers += [json.loads(line) for line in lines]
+
+    def answer(self) -> dict[str, Any]:
+        while not self._answers:
+            self._receive()
+        answer = self._answers.pop(0)
+        if answer["event"] == "covered" and self._turned_off:
+            answer["reason"] = f"{OVERLAY_VARIABLE}=0 is set"
+        return answer
+
+
+@dataclass
+class _Terminal:
+    """Where the command reads and writes: a terminal of its own when we have one, else the log."""
+
+    stdin: int | None
+    output: int
+    is_terminal: bool
+    hand_over: Callable[[], None]
+
+
+@contextlib.contextmanager
+def _output(log: Path) -> Iterator[_Terminal]:
+    ours = next((fd for fd in (0, 1, 2) if _is_terminal(fd)), None)
+    if ours is None:
+        with log.open("wb") as file:
+            yield _Terminal(None, file.fileno(), False, lambda: None)
+        return
+    master, slave = pty.openpty()
+    size = _window_size(ours)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    copier = threading.Thread(target=_copy, args=(master, log), name="hotlap-output", daemon=True)
+    copier.start()
+    try:
+        stdin = slave if _is_terminal(0) else None
+        yield _Terminal(stdin, slave, True, lambda: os.close(slave))
+    finally:
+        copier.join(timeout=10)
+        os.close(master)
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def _window_size(descriptor: int) -> tuple[int, int]:
+    try:
+        size = os.get_terminal_size(descriptor)
+    except OSError:
+        return 24, 80
+    return (size.lines or 24, size.columns or 80)
+
+
+def _copy(master: int, log: Path) -> None:
+    with log.open("wb") as file:
+        while True:
+            try:
+                received = os.read(master, 65536)
+            except OSError:  # the last process on the other side has gone
+                return
+            if not received:
+                return
+            file.write(received)
+            file.flush()

@@ -1,0 +1,168 @@
+"""The process between hotlap and the command: covers the folders, starts it, and leaves nothing.
+
+It holds a pipe from hotlap. A word on it, or its end (hotlap was killed), stops the command and
+everything it started, daemons included: orphans come to this process as their new parent.
+Standard library only; started as `python -S -E -c ...` so that it is there in milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+from hotlap.trials import overlay
+
+_SUBREAPER, _PDEATHSIG = 36, 1
+GRACE_SECONDS = 3.0
+
+
+def main() -> None:
+    control, status, request = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGTTOU):
+        signal.signal(number, signal.SIG_IGN)
+    _say(status, _cover(request))
+    if not os.read(control, 1):
+        return
+    try:
+        child = _start(request, libc, (control, status))
+    except OSError as problem:
+        _say(status, {"event": "refused", "reason": problem.strerror, "errno": problem.errno})
+        return
+    _say(status, {"event": "started", "pid": child})
+    _say(status, {"event": "ended", **_watch(child, control)})
+
+
+def _say(status: int, message: dict[str, Any]) -> None:
+    try:
+        os.write(status, json.dumps(message).encode() + b"\n")
+    except OSError:
+        pass  # hotlap is gone; the pipe's end will tell
+
+
+def _cover(request: dict[str, Any]) -> dict[str, Any]:
+    folders = overlay.roots(request["protect"])
+    answer: dict[str, Any] = {"event": "covered", "protected": [], "upper": None, "reason": None}
+    if not folders:
+        return answer
+    where = {"uppers": request["uppers"], "trial": request["trial"]}
+    reason = overlay.probe(folders, **where)
+    if reason is None:
+        try:
+            answer["upper"] = overlay.cover(folders, **where)
+            answer["protected"] = folders
+        except (OSError, overlay.Refused) as problem:
+            reason = str(problem)
+    answer["reason"] = reason
+    return answer
+
+
+def _start(request: dict[str, Any], libc: Any, inherited: tuple[int, ...]) -> int:
+    """Forks and executes the command; raises what `exec` raised."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.setsid()
+            if request["terminal"]:
+                fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGTTOU):
+                signal.signal(number, signal.SIG_DFL)
+            for descriptor in inherited:
+                os.set_inheritable(descriptor, False)
+            os.chdir(request["folder"])
+            os.execvp(request["command"][0], request["command"])
+        except OSError as problem:
+            os.write(write, str(problem.errno or 5).encode())
+        finally:
+            os._exit(127)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        failed = pipe.read()
+    if failed:
+        os.waitpid(child, 0)
+        raise OSError(int(failed), os.strerror(int(failed)))
+    return child
+
+
+def _watch(child: int, control: int) -> dict[str, Any]:
+    """Waits for the command's end or for hotlap's word, then clears away whatever still runs."""
+    handle = os.pidfd_open(child)
+    ready, _, _ = select.select([handle, control], [], [])
+    stopped = handle not in ready
+    if stopped:
+        _signal_all(signal.SIGTERM)
+        select.select([handle], [], [], GRACE_SECONDS)
+    else:
+        time.sleep(0.05)  # children that end with their parent are not left behind
+    left = [] if stopped else [_name(pid) for pid in _descendants() if pid != child]
+    code = _clear_away(child)
+    return {
+        "code": code if code is not None and code >= 0 else None,
+        "signal": -code if code is not None and code < 0 else None,
+        "stopped": stopped,
+        "left_running": left[:20],
+    }
+
+
+def _clear_away(child: int) -> int | None:
+    code: int | None = None
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return code
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+        elif pid == 0:
+            _signal_all(signal.SIGKILL)
+            time.sleep(0.01)
+    return code
+
+
+def _signal_all(number: int) -> None:
+    for pid in _descendants():
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            fields = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if fields[0] != "Z":
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    queue = [os.getpid()]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def _name(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except (OSError, UnicodeDecodeError):
+        words = ""
+    return words[:120] or str(pid)

@@ -1,0 +1,137 @@
+"""What the machine did while the command ran, read from outside: CPU, memory, disk, GPU."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import psutil
+
+INTERVAL_SECONDS = 0.5
+
+
+class Telemetry:
+    """Samples the command's processes and the machine around them twice a second."""
+
+    def __init__(self, pid: int, gpu: Gpu | None = None) -> None:
+        self._root = pid
+        self._gpu = gpu if gpu is not None else Gpu.open()
+        self._stop = threading.Event()
+        self._known: dict[int, psutil.Process] = {}
+        self._cpu: dict[int, float] = {}
+        self._read: dict[int, int] = {}
+        self.samples: list[dict[str, Any]] = []
+        self._thread = threading.Thread(target=self._run, name="hotlap-telemetry", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> list[dict[str, Any]]:
+        self._stop.set()
+        self._thread.join(timeout=5)
+        if self._gpu is not None:
+            self._gpu.close()
+        return self.samples
+
+    def _run(self) -> None:
+        before = time.perf_counter()
+        psutil.cpu_percent()
+        while not self._stop.wait(INTERVAL_SECONDS):
+            now = time.perf_counter()
+            try:
+                self.samples.append(self._sample(now - before))
+            except psutil.Error:
+                pass
+            before = now
+
+    def _sample(self, seconds: float) -> dict[str, Any]:
+        burned, memory, read = 0.0, 0, 0
+        pids = set()
+        for process in self._processes():
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    memory += process.memory_info().rss
+                    disk = process.io_counters().read_bytes
+            except (psutil.Error, OSError):
+                continue
+            pids.add(process.pid)
+            cpu = times.user + times.system
+            burned += max(0.0, cpu - self._cpu.get(process.pid, cpu))
+            read += max(0, disk - self._read.get(process.pid, disk))
+            self._cpu[process.pid], self._read[process.pid] = cpu, disk
+        whole = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)
+        sample: dict[str, Any] = {
+            "time": time.time(),
+            "cores": burned / seconds,
+            "other_cores": max(0.0, whole - burned / seconds),
+            "memory_bytes": memory,
+            "machine_memory_bytes": psutil.virtual_memory().used,
+            "read_bytes_per_second": read / seconds,
+        }
+        if self._gpu is not None:
+            sample["gpus"] = self._gpu.read(pids)
+        return sample
+
+    def _processes(self) -> list[psutil.Process]:
+        try:
+            root = self._known.setdefault(self._root, psutil.Process(self._root))
+            below = root.children(recursive=True)
+        except psutil.Error:
+            return []
+        return [self._known.setdefault(process.pid, process) for process in (root, *below)]
+
+
+class Gpu:
+    """NVML, where there is a driver. Never asked more often than every half second."""
+
+    def __init__(self, nvml: Any, handles: list[Any]) -> None:
+        self._nvml = nvml
+        self._handles = handles
+
+    @classmethod
+    def open(cls) -> Gpu | None:
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            handles = [
+                pynvml.nvmlDeviceGetHandleByIndex(index)
+                for index in range(pynvml.nvmlDeviceGetCount())
+            ]
+        except Exception:  # no driver, no library, no permission: there is no GPU to read
+            return None
+        return cls(pynvml, handles) if handles else None
+
+    def close(self) -> None:
+        try:
+            self._nvml.nvmlShutdown()
+        except Exception:
+            return
+
+    def read(self, pids: set[int]) -> list[dict[str, Any]]:
+        return [self._read_one(handle, pids) for handle in self._handles]
+
+    def _read_one(self, handle: Any, pids: set[int]) -> dict[str, Any]:
+        nvml = self._nvml
+        found: dict[str, Any] = {}
+        readings = {
+            "busy": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
+            "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
+            "clock_hertz": lambda: nvml.nvmlDeviceGetClockInfo(handle, 1) * 1_000_000,
+            "watts": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "throttled": lambda: bool(
+                nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) & ~(0x1 | 0x2 | 0x4)
+            ),
+            "foreign_processes": lambda: sum(
+                process.pid not in pids
+                for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            ),
+        }
+        for name, read in readings.items():
+            try:
+                found[name] = read()
+            except Exception:  # not every card or container answers every question
+                found[name] = None
+        return found

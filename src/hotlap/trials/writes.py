@@ -1,0 +1,63 @@
+"""What the command wrote: in the overlay, or in place where there was none."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from hotlap.records import Written
+from hotlap.trials.folder import HOME
+
+MOST_FILES = 50_000
+MOST_LISTED = 20
+_SKIPPED = {HOME, ".git", "__pycache__", ".venv", "node_modules"}
+
+Snapshot = dict[str, tuple[int, int]]
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """(modified, size) of the files below a folder, as far as a bounded walk reaches."""
+    found: Snapshot = {}
+    for path in _walk(folder):
+        try:
+            state = os.stat(path, follow_symlinks=False)
+        except OSError:
+            continue
+        found[path] = (state.st_mtime_ns, state.st_size)
+        if len(found) >= MOST_FILES:
+            break
+    return found
+
+
+def changed(before: Snapshot, folder: Path) -> tuple[str, ...]:
+    """Files that are new or differ from the snapshot, by their path below the folder."""
+    after = snapshot(folder)
+    paths = sorted(path for path, state in after.items() if before.get(path) != state)
+    return tuple(os.path.relpath(path, folder) for path in paths[:MOST_LISTED])
+
+
+def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
+    """The largest files in the overlay's upper folders under their real paths, and the sum."""
+    found: list[Written] = []
+    for marker in sorted(trial.glob("writes-*.path")):
+        real, upper = marker.read_text(), marker.with_suffix("")
+        for path in _walk(upper, skip=set()):
+            try:
+                state = os.stat(path, follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISREG(state.st_mode):
+                name = os.path.join(real, os.path.relpath(path, upper))  # noqa: PTH118
+                found.append(Written(path=name, bytes=state.st_size))
+    found = [one for one in found if "/__pycache__/" not in one.path]
+    found.sort(key=lambda one: -one.bytes)
+    return tuple(found[:MOST_LISTED]), sum(one.bytes for one in found)
+
+
+def _walk(folder: Path, skip: set[str] = _SKIPPED) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in skip]
+        for name in files:
+            yield os.path.join(place, name)  # noqa: PTH118

@@ -1,0 +1,47 @@
+"""One persistent worker, epochs of 40 batches."""
+# expect: samples=32 unit=optimizer
+import argparse
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=10**9)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    inputs = torch.randn(32 * 40, 64)
+    labels = inputs[:, :10].argmax(dim=1)
+    loader = DataLoader(
+        TensorDataset(inputs, labels),
+        batch_size=32,
+        shuffle=True,
+        num_workers=1,
+        persistent_workers=True,
+    )
+    model = nn.Sequential(
+        nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
+    )
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    step = 0
+    for epoch in range(args.epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            step += 1
+            if step >= args.steps:
+                return
+        print(f"epoch {epoch} step {step} loss {loss.item():.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

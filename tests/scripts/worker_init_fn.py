@@ -1,0 +1,60 @@
+"""One worker with a worker_init_fn that prepares state the dataset needs."""
+# expect: samples=32 unit=optimizer
+import argparse
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+
+class Noisy(Dataset):
+    def __init__(self, length):
+        self.length = length
+        self.rng = None
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        x = torch.from_numpy(self.rng.standard_normal(64, dtype=np.float32))
+        return x, x[:10].argmax()
+
+
+def seed_worker(worker_id):
+    get_worker_info().dataset.rng = np.random.default_rng(worker_id)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=10**9)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    loader = DataLoader(
+        Noisy(32 * 2000), batch_size=32, num_workers=1, worker_init_fn=seed_worker
+    )
+    model = nn.Sequential(
+        nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
+    )
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    step = 0
+    for epoch in range(args.epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            step += 1
+            if step % 50 == 0:
+                print(f"epoch {epoch} step {step} loss {loss.item():.4f}", flush=True)
+            if step >= args.steps:
+                return
+
+
+if __name__ == "__main__":
+    main()
