@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hotlap.settings import Limits
 from hotlap.trials import merging, runner, writes
 from hotlap.trials.folder import RunFolder, TrialFolder
 
+STEPS_FOR_A_SECOND_LOOK = 8
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 
 
@@ -57,12 +59,18 @@ def profile(
         _forget(run, trial)
         raise
     ending = _ending(outcome, trial, before=before, working=working, in_place=in_place)
-    record = merging.merge(
-        merging.read(trial.records), ending=ending, telemetry=outcome.telemetry
-    )
+    record = merging.merge(merging.read(trial.records), ending=ending, telemetry=outcome.telemetry)
     trial.forget_writes(keep=keep, elsewhere=outcome.upper)
     if record is None:
         raise _why_nothing(words, outcome, trial, limits)
+    if _ended_early(record, outcome):
+        again = run.trial("again")
+        brief = replace(limits, brief=True)
+        second = runner.run(
+            words, again, limits=brief, working=working, in_place=in_place, progress=progress
+        )
+        again.forget_writes(keep=keep, elsewhere=second.upper)
+        record = merging.complete(record, merging.read(again.records))
     result = _conclude(record, words, run)
     records.save(result, run.result)
     if outcome.stopped == "interrupted":
@@ -76,6 +84,16 @@ def profile(
             output=tail(trial.output),
         )
     return result
+
+
+def _ended_early(record: Record, outcome: runner.Outcome) -> bool:
+    """The command ended by itself before memory and kernels were seen, but has steps enough."""
+    return (
+        outcome.stopped is None
+        and not _failed(outcome)
+        and record.kernels is None
+        and record.step.seen >= STEPS_FOR_A_SECOND_LOOK
+    )
 
 
 def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) -> Limits:
@@ -166,7 +184,9 @@ def _why_nothing(
         text += "If it needs longer to start, allow it with --timeout. " + where
     elif notes:
         last = notes[0].read_text().strip().splitlines()[-1:]
-        text = f"hotlap could not watch this torch: {' '.join(last)}. Please report it with {notes[0]}"
+        text = (
+            f"hotlap could not watch this torch: {' '.join(last)}. Please report it with {notes[0]}"
+        )
     elif not saw_torch:
         text = (
             "The command ended without importing torch, so there is nothing to measure. If it "

@@ -19,6 +19,7 @@ class Limits:
     timeout: float = 600.0  # without any training step
     tolerance: float = 0.05  # three windows that differ by no more than this agree
     window_seconds: float = 0.5
+    brief: bool = False  # only memory and kernels, for a command too short to reach them
 
     def as_dict(self) -> dict[str, float]:
         return {
@@ -26,4 +27,5 @@ class Limits:
             "seconds": self.seconds,
             "tolerance": self.tolerance,
             "window_seconds": self.window_seconds,
+            "brief": self.brief,
         }

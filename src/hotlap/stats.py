@@ -1,4 +1,4 @@
-"""Robust summaries of timings, in plain Python: start-up time matters more here than vector speed."""
+"""Robust summaries of timings, in plain Python: start-up time matters more than speed here."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
 
 
 def profile(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What you train with.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="What you train with.")
+    ],
     steps: Annotated[int | None, typer.Option(help="Measure at most this many steps.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Measure at most this long.")] = None,
     timeout: Annotated[

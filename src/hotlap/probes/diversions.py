@@ -27,8 +27,8 @@ class Diversions:
     def of(self, path: Any) -> Path | None:
         if not isinstance(path, (str, os.PathLike)):
             return None
-        real = os.path.realpath(os.fspath(path))
-        if isinstance(real, bytes) or real.startswith(HARMLESS):
+        real = os.path.realpath(os.fsdecode(path))
+        if real.startswith(HARMLESS):
             return None
         inside = (*self._protected, str(self._target))
         if any(real == root or real.startswith(root.rstrip("/") + "/") for root in inside):
@@ -80,4 +80,3 @@ def divert_tensorboard(recorder: Recorder, settings: dict[str, Any], module: Any
         plain(self, log_dir, *args, **kwargs)
 
     writer.__init__ = init
-

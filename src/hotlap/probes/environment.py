@@ -36,6 +36,15 @@ def describe(torch: Any, device: Any) -> dict[str, Any]:
     return found
 
 
+def ranks() -> dict[str, int | None]:
+    """Which rank of a distributed run this process is, as launchers tell it."""
+    found: dict[str, int | None] = {}
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        value = os.environ.get(name, "")
+        found[name.lower()] = int(value) if value.isdigit() else None
+    return found
+
+
 def compile_seconds() -> float | None:
     """What torch.compile has taken so far in this process; None where it was never used."""
     utilities = sys.modules.get("torch._dynamo.utils")

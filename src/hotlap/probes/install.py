@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import diversions, loaders, writing
+from hotlap.probes import diversions, loaders, places, writing
 from hotlap.probes.recorder import Recorder
 from hotlap.probes.timeline import OPTIMIZER
 
@@ -52,7 +52,7 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
     @functools.wraps(plain)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
-        recorder.optimizer_made(self)
+        recorder.optimizer_made(self, places.here(2))
 
     torch.optim.Optimizer.__init__ = init
 

@@ -63,14 +63,12 @@ def summarize(events: Any, steps: int) -> dict[str, Any]:
     host: list[tuple[str, float, float, int, int]] = []
     device: list[tuple[str, float, float, int]] = []
     ranges: list[tuple[float, float, str]] = []
-    seen = 0
     zero: int | None = None
-    for name, on_device, start_ns, end_ns, thread, correlation in events:
-        seen += 1
+    for seen, (name, on_device, start_ns, end_ns, thread, correlation) in enumerate(events):
         if zero is None:
             zero = start_ns  # seconds since 1970 leave a float no room for nanoseconds
         start, end = (start_ns - zero) * 1e-9, (end_ns - zero) * 1e-9
-        if seen > MOST_EVENTS:
+        if seen >= MOST_EVENTS:
             return {"steps": steps, "problem": f"more than {MOST_EVENTS:,} events"}
         if name.startswith(PREFIX):
             if not on_device:

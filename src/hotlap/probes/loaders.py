@@ -47,8 +47,6 @@ class LoaderWatch:
         self.trained: dict[int, int] = {}  # id -> batches trained on
         self.facts: dict[int, dict[str, Any]] = {}
         self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.starts = 0
-        self.start_seconds = 0.0
         self.wait_seconds = 0.0  # within phases windows, with the CPU the waiting thread burned
         self.wait_cpu_seconds = 0.0
         self.workers_cpu_seconds = 0.0
@@ -81,9 +79,8 @@ class LoaderWatch:
             "line": place[1] if place else None,
         }
 
-    def started(self, loader: Any, seconds: float) -> None:
-        self.starts += 1
-        self.start_seconds += seconds
+    def started(self, loader: Any, iterator: Any, seconds: float) -> None:
+        self.iterators.add(iterator)
         if id(loader) not in self.facts:
             self.facts[id(loader)] = self.describe(loader)
 
@@ -120,7 +117,9 @@ class LoaderWatch:
 
     def summary(self) -> list[dict[str, Any]]:
         """The loaders that were iterated, the one that fed most training first."""
-        found = [{**facts, "trained": self.trained.get(key, 0)} for key, facts in self.facts.items()]
+        found = [
+            {**facts, "trained": self.trained.get(key, 0)} for key, facts in self.facts.items()
+        ]
         found.sort(key=lambda facts: -facts["trained"])
         return found[:8]
 

@@ -20,7 +20,7 @@ class Losses:
             self._kept.append(first.detach().clone())
 
     def values(self) -> list[float | None]:
-        """In the order of the backward passes; None for one that is not finite (JSON has no NaN)."""
+        """In the order of the backward passes; None for one that is not finite."""
         values: list[float | None] = []
         for kept in self._kept:
             value = float(kept) if not isinstance(kept, float) else kept

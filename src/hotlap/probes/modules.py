@@ -17,22 +17,67 @@ if TYPE_CHECKING:
 DOOR = "_compiled_call_impl"
 
 
+class Roots:
+    """The root modules of what is trained, found at the first backward pass."""
+
+    def __init__(self, torch: Any, recorder: Recorder) -> None:
+        self._torch = torch
+        self._recorder = recorder
+        self._searches = 0
+        self._found_at = 0
+        self.modules: list[Any] = []
+        self.called = False
+
+    def names(self) -> list[str]:
+        return [type(module).__name__ for module in self.modules][:8]
+
+    def parameters(self) -> Iterable[Any]:
+        for module in self.modules:
+            yield from module.parameters()
+
+    def find_once(self) -> None:
+        """Looks for them, a few times at most: a script may build its model late."""
+        if self.called or self.modules or self._searches >= 4:
+            return
+        self._searches += 1
+        self._found_at = self._recorder.steps
+        self._watch(outermost(holding(self._torch, self._trained()))[:64])
+
+    def descend_unless_called(self) -> None:
+        """A whole step without a call: these are mere containers, so their parts are watched."""
+        if self.called or not self.modules or self._recorder.steps < self._found_at + 2:
+            return
+        below = children(self.modules, self._trained())[:256]
+        if below:
+            self._watch(below)
+
+    def _trained(self) -> set[int]:
+        return {id(parameter) for parameter in self._recorder.optimizers.parameters()}
+
+    def _watch(self, modules: list[Any]) -> None:
+        self.modules = modules
+        for module in modules:
+            watch(self._torch, module, self._recorder)
+
+
 def holding(torch: Any, trained: set[int]) -> list[Any]:
     """Every living module that holds one of the trained parameters, directly or below."""
     found = []
     for thing in gc.get_objects():
         try:
-            if not isinstance(thing, torch.nn.Module):
-                continue
-            parameters = list(thing.parameters())
+            if issubclass(type(thing), torch.nn.Module) and holds(thing, trained):
+                found.append(thing)
         except Exception:  # a half-built object, or one whose own code does not like to be asked
             continue
-        if any(
-            id(parameter) in trained if trained else parameter.requires_grad
-            for parameter in parameters
-        ):
-            found.append(thing)
     return found
+
+
+def holds(module: Any, trained: set[int]) -> bool:
+    """Whether it has a trained parameter; without any optimizer, one that could be trained."""
+    return any(
+        id(parameter) in trained if trained else parameter.requires_grad
+        for parameter in module.parameters()
+    )
 
 
 def outermost(modules: Iterable[Any]) -> list[Any]:
@@ -42,15 +87,7 @@ def outermost(modules: Iterable[Any]) -> list[Any]:
 
 
 def children(modules: Iterable[Any], trained: set[int]) -> list[Any]:
-    return [
-        child
-        for module in modules
-        for child in module.children()
-        if any(
-            id(parameter) in trained if trained else parameter.requires_grad
-            for parameter in child.parameters()
-        )
-    ]
+    return [child for module in modules for child in module.children() if holds(child, trained)]
 
 
 def watch(torch: Any, module: Any, recorder: Recorder) -> None:

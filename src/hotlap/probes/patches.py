@@ -66,7 +66,9 @@ class Doors:
                     started = time.perf_counter()
                     result = plain(tensor, *args, **kwargs)
                     if not result.is_cuda:
-                        recorder.host_waited(".to()", time.perf_counter() - started, places.here(2))
+                        recorder.ledger.waited(
+                            ".to()", time.perf_counter() - started, places.here(2)
+                        )
                     return result
                 return plain(tensor, *args, **kwargs)
             if name == "to" and not _names_device(args, kwargs):
@@ -77,7 +79,8 @@ class Doors:
             finally:
                 recorder.leave(TRANSFER)
             if result.is_cuda:
-                recorder.copied(result, pinned=tensor.is_pinned(), place=places.here(2))
+                size = result.numel() * result.element_size()
+                recorder.ledger.copied(size, places.here(2), pinned=tensor.is_pinned())
             return result
 
         return copy
@@ -91,7 +94,7 @@ class Doors:
                 return plain(tensor, *args, **kwargs)
             started = time.perf_counter()
             result = plain(tensor, *args, **kwargs)
-            recorder.host_waited(shown, time.perf_counter() - started, places.here(2))
+            recorder.ledger.waited(shown, time.perf_counter() - started, places.here(2))
             return result
 
         return read
@@ -102,7 +105,7 @@ class Doors:
         def wait(*args: Any, **kwargs: Any) -> Any:
             started = time.perf_counter()
             result = plain(*args, **kwargs)
-            recorder.host_waited(
+            recorder.ledger.waited(
                 "torch.cuda.synchronize()", time.perf_counter() - started, places.here(2)
             )
             return result
@@ -123,7 +126,7 @@ class Doors:
 
 
 def _names_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a `.to()` may leave the CPU: a device or another tensor is named, not only a dtype."""
+    """Whether a `.to()` may leave the CPU: it names a device or a tensor, not only a dtype."""
     first = kwargs.get("device", kwargs.get("other", args[0] if args else None))
     if isinstance(first, str):
         return not first.startswith("cpu")

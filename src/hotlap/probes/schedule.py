@@ -24,18 +24,25 @@ class Schedule:
     """Fed one step at a time; `stage` says which pass the coming step belongs to."""
 
     def __init__(
-        self, *, steps: int, seconds: float, tolerance: float, window_seconds: float
+        self,
+        *,
+        steps: int,
+        seconds: float,
+        tolerance: float,
+        window_seconds: float,
+        brief: bool = False,
     ) -> None:
         self.steps = steps
         self.seconds = seconds
         self.tolerance = tolerance
         self.window_seconds = window_seconds
+        self.brief = brief  # a second run of a short command: only what the first could not reach
         self.stage = WARMUP
         self.settled = False
         self.bare_means: list[float] = []
         self.counted_steps = 0
         self._started: float | None = None
-        self._step_seconds: float | None = None
+        self.step_seconds: float | None = None
         self._taken: list[float] = []
         self._bare_windows = 0
         self._phases_windows = 0
@@ -65,16 +72,14 @@ class Schedule:
 
     def _window_is_full(self, now: float) -> bool:
         taken = len(self._taken)
-        if self.stage == WARMUP:
-            return taken >= 2
-        if self.stage == MEMORY:
-            return taken >= 2
+        if self.stage in (WARMUP, MEMORY):
+            return taken >= (1 if self.brief else 2)
         if self.stage == KERNELS:
-            return taken >= (1 if (self._step_seconds or 0) > 2 else 3)
+            return taken >= (1 if self.brief or (self.step_seconds or 0) > 2 else 3)
         return taken >= self._window_size() or (taken >= 2 and self._over_limits(now))
 
     def _window_size(self) -> int:
-        step = self._step_seconds or 0.01
+        step = self.step_seconds or 0.01
         if step > self.window_seconds:
             return 3 if step < 2 else 2
         target = max(SMALLEST_WINDOW, round(self.window_seconds / step))
@@ -86,7 +91,7 @@ class Schedule:
         mean = sum(self._taken) / len(self._taken)
         if self.stage in (WARMUP, BARE):
             # The fastest warm-up step: the first ones carry compiling and cold caches.
-            self._step_seconds = min(self._taken) if self.stage == WARMUP else mean
+            self.step_seconds = min(self._taken) if self.stage == WARMUP else mean
         if self.stage == BARE:
             self._bare_windows += 1
             grew = len(self._taken) < self._last_size / 2
@@ -96,15 +101,15 @@ class Schedule:
             if not grew:
                 self.bare_means.append(mean)
             last = self.bare_means[-AGREEING_WINDOWS:]
-            self.settled = (
-                len(last) == AGREEING_WINDOWS and max(last) <= min(last) * (1 + self.tolerance)
+            self.settled = len(last) == AGREEING_WINDOWS and max(last) <= min(last) * (
+                1 + self.tolerance
             )
         elif self.stage == PHASES:
             self._phases_windows += 1
 
     def _next_stage(self, now: float) -> str:
         if self.stage == WARMUP:
-            return BARE
+            return MEMORY if self.brief else BARE
         if self.stage == MEMORY:
             return KERNELS
         if self.stage == KERNELS:

@@ -89,6 +89,10 @@ class Tally:
             self.pending = self.pending_loader = None
         return loader
 
+    def drop_pending(self) -> None:
+        """Forgets a batch fetched ahead: the window it belongs to is over."""
+        self.pending = self.pending_loader = None
+
     def close(self) -> tuple[int | None, str]:
         """Ends the step: its samples (None when unknown) and its kind."""
         samples: int | None = self.samples or None

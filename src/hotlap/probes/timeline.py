@@ -98,8 +98,8 @@ def name_gaps(names: list[str]) -> list[str]:
     for name in reversed(names):
         if name == BACKWARD:
             before_backward = True
-        elif name in (INPUT, OPTIMIZER) or (name == TRANSFER and not has_model):
-            before_backward = False
+        elif name == INPUT or (name == TRANSFER and not has_model):
+            before_backward = False  # zero_grad() may stand in between, a batch may not
         elif name == GAP and not before_backward:
             name = OTHER
         elif name == OTHER and before_backward and not has_model:

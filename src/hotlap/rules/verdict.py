@@ -141,7 +141,9 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
             words += f", mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"
     step = record.step
     uneven = step.mean_seconds > UNEVEN_FROM * step.median_seconds
-    each = f"a step of {units.seconds(step.mean_seconds)} (mean)" if uneven else (
-        f"every {units.seconds(step.median_seconds)} step"
+    each = (
+        f"a step of {units.seconds(step.mean_seconds)} (mean)"
+        if uneven
+        else (f"every {units.seconds(step.median_seconds)} step")
     )
     return f"{units.share(share)} of {each} goes to {words}."

@@ -1,15 +1,15 @@
 """Every file name hotlap uses, once.
 
-    .hotlap/<run>/                 one call of a verb
-      profile.json                 the result
-      <trial>/                     one run of the command
-        settings.json              what the watched process reads
-        output.log                 what the command printed
-        records/<pid>.json         what each training process measured
-        progress/<pid>.json        how far it is
-        seen/<pid>.json            torch was imported there
-        writes-N/ scratch-N/       what the command wrote (overlay), gone unless kept
-        diverted/                  saves that were led here
+.hotlap/<run>/                 one call of a verb
+  profile.json                 the result
+  <trial>/                     one run of the command
+    settings.json              what the watched process reads
+    output.log                 what the command printed
+    records/<pid>.json         what each training process measured
+    progress/<pid>.json        how far it is
+    seen/<pid>.json            torch was imported there
+    writes-N/ scratch-N/       what the command wrote (overlay), gone unless kept
+    diverted/                  saves that were led here
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def remove_tree(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         for folder, _, _ in os.walk(path):
             try:
-                os.chmod(folder, stat.S_IRWXU)  # noqa: PTH101
+                os.chmod(folder, stat.S_IRWXU)
             except OSError:
                 continue
         shutil.rmtree(path, ignore_errors=True)

@@ -30,6 +30,7 @@ from hotlap.records import (
 from hotlap.trials import machine
 
 Raw = dict[str, Any]
+SLOWEST_COUNTS_FROM = 0.1  # of the step
 STARTING_COUNTS_FROM = 0.1  # of the training time
 
 
@@ -51,9 +52,9 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     measured = [raw for raw in raws if _counted(raw)]
     if not measured:
         return None
-    main = min(measured, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
     distributed = any((raw.get("world_size") or 1) > 1 for raw in measured)
     ranks = tuple(_rank(raw) for raw in sorted(measured, key=_rank_order))
+    main = _telling(measured)
     kernels = msgspec.convert(main["kernels"], Kernels) if main["kernels"] else None
     step = _step(main)
     samples = _total_samples(measured, step, distributed=distributed)
@@ -89,6 +90,33 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     )
 
 
+def _telling(raws: Sequence[Raw]) -> Raw:
+    """The process whose step explains the others': the slowest where one clearly is, else rank 0.
+
+    Ranks wait for each other in the backward pass, so only the rank that keeps the others waiting
+    shows what the time is spent on.
+    """
+    first = min(raws, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
+    own = {raw["pid"]: _rank(raw).own_seconds for raw in raws}
+    if len(raws) < 2 or any(seconds is None for seconds in own.values()):
+        return first
+    slowest = max(raws, key=lambda raw: own[raw["pid"]] or 0.0)
+    others = [seconds or 0.0 for pid, seconds in own.items() if pid != slowest["pid"]]
+    behind = (own[slowest["pid"]] or 0.0) - stats.median(others)
+    return slowest if behind > SLOWEST_COUNTS_FROM * _step(slowest).median_seconds else first
+
+
+def complete(record: Record, raws: Sequence[Raw]) -> Record:
+    """The record of a short command, with memory and kernels from a second run of it."""
+    found = [raw for raw in raws if raw["kernels"] or raw["memory"]]
+    if not found:
+        return record
+    second = min(found, key=_rank_order)
+    kernels = msgspec.convert(second["kernels"], Kernels) if second["kernels"] else record.kernels
+    memory = _memory(second) if second["memory"] else record.memory
+    return msgspec.structs.replace(record, kernels=kernels, memory=memory)
+
+
 def _rank_order(raw: Raw) -> int:
     rank = raw.get("rank")
     return rank if isinstance(rank, int) else 0
@@ -121,8 +149,8 @@ def _counted(raw: Raw, stage: str = "bare") -> list[Raw]:
 
 def _extra_seconds(rows: Sequence[Raw]) -> float:
     """What starting loaders added to these steps, over what the other steps take."""
-    starts = [row["seconds"] for row in rows if row["kind"] == "epoch"]
-    plain = [row["seconds"] for row in rows if row["kind"] == "step"]
+    starts: list[float] = [row["seconds"] for row in rows if row["kind"] == "epoch"]
+    plain: list[float] = [row["seconds"] for row in rows if row["kind"] == "step"]
     if not starts or not plain:
         return sum(starts)
     return max(0.0, sum(starts) - len(starts) * stats.mean(plain))

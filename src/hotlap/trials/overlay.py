@@ -55,7 +55,6 @@ def cover(folders: list[str], *, uppers: list[str], trial: str) -> str:
         except OSError as problem:
             reasons.append(f"{upper}: {problem.strerror or problem}")
         else:
-            os.chdir(os.getcwd())
             return upper
     raise Refused("no overlay could be mounted (" + "; ".join(reasons) + ")")
 
@@ -101,7 +100,7 @@ def _cover_all(
             _mount(libc, f"/proc/self/fd/{handle}", path, None, _BIND | _REC, None)
     if any(_inside(trial, folder) for folder in folders):
         _mount(libc, f"/proc/self/fd/{trial_file}", trial, None, _BIND | _REC, None)
-    os.chdir(os.getcwd())
+    os.chdir(os.getcwd())  # into the overlay: the old working directory is the real one
 
 
 def _overlay(

@@ -7,6 +7,7 @@ Standard library only; started as `python -S -E -c ...` so that it is there in m
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -44,10 +45,8 @@ def main() -> None:
 
 
 def _say(status: int, message: dict[str, Any]) -> None:
-    try:
+    with contextlib.suppress(OSError):  # hotlap is gone; the pipe's end will tell
         os.write(status, json.dumps(message).encode() + b"\n")
-    except OSError:
-        pass  # hotlap is gone; the pipe's end will tell
 
 
 def _cover(request: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Any
@@ -39,10 +40,8 @@ class Telemetry:
         psutil.cpu_percent()
         while not self._stop.wait(INTERVAL_SECONDS):
             now = time.perf_counter()
-            try:
+            with contextlib.suppress(psutil.Error):
                 self.samples.append(self._sample(now - before))
-            except psutil.Error:
-                pass
             before = now
 
     def _sample(self, seconds: float) -> dict[str, Any]:
@@ -95,14 +94,14 @@ class Gpu:
         try:
             import pynvml
 
-            pynvml.nvmlInit()
+            nvml: Any = pynvml
+            nvml.nvmlInit()
             handles = [
-                pynvml.nvmlDeviceGetHandleByIndex(index)
-                for index in range(pynvml.nvmlDeviceGetCount())
+                nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
             ]
         except Exception:  # no driver, no library, no permission: there is no GPU to read
             return None
-        return cls(pynvml, handles) if handles else None
+        return cls(nvml, handles) if handles else None
 
     def close(self) -> None:
         try:

@@ -49,7 +49,7 @@ def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
             except OSError:
                 continue
             if stat.S_ISREG(state.st_mode):
-                name = os.path.join(real, os.path.relpath(path, upper))  # noqa: PTH118
+                name = os.path.join(real, os.path.relpath(path, upper))
                 found.append(Written(path=name, bytes=state.st_size))
     found = [one for one in found if "/__pycache__/" not in one.path]
     found.sort(key=lambda one: -one.bytes)
@@ -60,4 +60,4 @@ def _walk(folder: Path, skip: set[str] = _SKIPPED) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in skip]
         for name in files:
-            yield os.path.join(place, name)  # noqa: PTH118
+            yield os.path.join(place, name)

@@ -5,10 +5,14 @@ interpreter. Any other sitecustomize runs as it would have. A failure here is no
 folder and never reaches the user's program.
 """
 
+from __future__ import annotations
+
+import importlib
 import importlib.util
 import os
 import sys
 import time
+from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
@@ -18,12 +22,12 @@ _TENSORBOARD = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
 class _Waiter:
     """A meta path finder that changes nothing but what happens after a module has been run."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.recorder = None
+        self.recorder: Any = None
         self.busy = False
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if self.busy or (name != "torch" and name not in _TENSORBOARD):
             return None
         self.busy = True
@@ -37,10 +41,10 @@ class _Waiter:
             self._follow(spec.loader, name)
         return spec
 
-    def _follow(self, loader, name):
+    def _follow(self, loader: Any, name: str) -> None:
         plain = loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             started = time.time()
             plain(module)
             try:
@@ -53,7 +57,7 @@ class _Waiter:
         except AttributeError as problem:
             self._note(problem)
 
-    def _arrived(self, name, module, started):
+    def _arrived(self, name: str, module: Any, started: float) -> None:
         from pathlib import Path
 
         _hotlap()
@@ -66,7 +70,7 @@ class _Waiter:
 
             divert_tensorboard(self.recorder, self.recorder.settings, module)
 
-    def _note(self, problem):
+    def _note(self, problem: BaseException) -> None:
         import traceback
 
         try:
@@ -76,11 +80,11 @@ class _Waiter:
             pass
 
 
-def _hotlap():
+def _hotlap() -> None:
     """Makes `import hotlap` mean the watching hotlap, wherever that is installed."""
     if "hotlap" in sys.modules:
         return
-    spec = importlib.util.spec_from_file_location(
+    spec: Any = importlib.util.spec_from_file_location(
         "hotlap",
         os.path.join(_PACKAGE, "__init__.py"),
         submodule_search_locations=[_PACKAGE],
@@ -90,12 +94,12 @@ def _hotlap():
     spec.loader.exec_module(module)
 
 
-def _chain():
+def _chain() -> None:
     """Runs the sitecustomize this one stands in front of."""
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != _HERE]
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # noqa: F401
+        importlib.import_module("sitecustomize")
     except ImportError as problem:
         if problem.name != "sitecustomize":
             raise

@@ -1,0 +1,56 @@
+"""Counts by the user's line: where the host waited for the device, and what was copied to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Place = tuple[str, int, str] | None
+MOST = 20
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.steps = 0  # the steps the counts come from
+        self._waits: dict[tuple[str, Place], list[float]] = {}
+        self._copies: dict[Place, list[float]] = {}
+
+    def waited(self, what: str, seconds: float, place: Place) -> None:
+        row = self._waits.setdefault((what, place), [0.0, 0.0])
+        row[0] += 1
+        row[1] += seconds
+
+    def copied(self, size: int, place: Place, *, pinned: bool) -> None:
+        row = self._copies.setdefault(place, [0.0, 0.0, 0.0])
+        row[0] += 1
+        row[1] += size
+        row[2] += pinned
+
+    def waits(self) -> list[dict[str, Any]]:
+        steps = max(1, self.steps)
+        rows = sorted(self._waits.items(), key=lambda item: -item[1][1])
+        return [
+            {
+                "what": what,
+                **_where(place),
+                "per_step": count / steps,
+                "seconds_per_step": seconds / steps,
+            }
+            for (what, place), (count, seconds) in rows[:MOST]
+        ]
+
+    def copies(self) -> list[dict[str, Any]]:
+        steps = max(1, self.steps)
+        rows = sorted(self._copies.items(), key=lambda item: -item[1][1])
+        return [
+            {
+                **_where(place),
+                "per_step": count / steps,
+                "bytes_per_step": size / steps,
+                "pinned": pinned >= count,
+            }
+            for place, (count, size, pinned) in rows[:MOST]
+        ]
+
+
+def _where(place: Place) -> dict[str, Any]:
+    return {"file": place[0] if place else None, "line": place[1] if place else None}

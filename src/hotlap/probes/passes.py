@@ -1,0 +1,164 @@
+"""The passes: each window opens what it needs, and puts everything back when it closes.
+
+Reading a window's clock may wait for the device; that happens between two windows, in a step that
+counts for neither.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hotlap.probes.kernels import KernelProbe
+from hotlap.probes.memory import MemoryProbe
+from hotlap.probes.patches import Doors
+from hotlap.probes.sampling import Sampler
+from hotlap.probes.schedule import BARE, KERNELS, MEMORY, PHASES, WARMUP
+from hotlap.probes.timeline import BOUNDARY, Mark, Timeline, split
+
+if TYPE_CHECKING:
+    from hotlap.probes.recorder import Recorder
+
+LONGEST_KEPT = 2000  # intervals of one window written out
+
+
+class Passes:
+    def __init__(self, torch: Any, recorder: Recorder) -> None:
+        self._torch = torch
+        self._recorder = recorder
+        self._stage = WARMUP
+        self._device: Any = None
+        self._doors = Doors(torch, recorder)
+        self._timeline = Timeline(time.perf_counter_ns, None)
+        self._ranges: list[Callable[[], None]] = []
+        self._kernels: KernelProbe | None = None
+        self._opened = time.time()
+        self._rows: list[tuple[int | None, str, bool]] = []
+        self._marks: list[Mark] = []
+        self._free_events: list[Any] = []
+        self._used_events: list[Any] = []
+        self.sampler: Sampler | None = None
+        self.memory_probe: MemoryProbe | None = None
+        self.windows: list[dict[str, Any]] = []
+        self.memory: dict[str, Any] | None = None
+        self.kernels: dict[str, Any] | None = None
+
+    def begin(self, device: Any, thread: int) -> None:
+        """The first step has been seen: now the device and the training thread are known."""
+        self._device = device
+        self._timeline = Timeline(time.perf_counter_ns, self._event if device is not None else None)
+        self.sampler = Sampler(thread, lambda: self._timeline.now)
+        self._opened = time.time()
+        self._mark(time.perf_counter_ns())
+
+    def enter(self, phase: str) -> None:
+        if self._kernels is not None:
+            self._ranges.append(self._kernels.range(phase))
+        self._timeline.enter(phase)
+
+    def leave(self, phase: str) -> None:
+        self._timeline.leave(phase)
+        if self._kernels is not None and self._ranges:
+            self._ranges.pop()()
+
+    def ended_step(self, samples: int | None, kind: str, disturbed: bool, now: int) -> None:
+        self._rows.append((samples, kind, disturbed))
+        self._mark(now)
+
+    def _mark(self, now: int) -> None:
+        if self._recorder.timing:
+            self._timeline.boundary()
+            if self._kernels is not None:
+                self._kernels.range("step")()
+        else:
+            self._marks.append((BOUNDARY, now, self._event() if self._device is not None else None))
+
+    def _event(self) -> Any:
+        if self._free_events:
+            event = self._free_events.pop()
+        else:
+            event = self._torch.cuda.Event(enable_timing=True)
+        self._used_events.append(event)
+        event.record(self._torch.cuda.current_stream(self._device))
+        return event
+
+    def open(self, stage: str) -> None:
+        recorder = self._recorder
+        self._stage = stage
+        self._opened = time.time()
+        self._rows, self._marks = [], []
+        if stage == PHASES:
+            self._doors.open()
+            recorder.loaders.open_window()
+            if self.sampler is not None:
+                self.sampler.start()
+        elif stage == MEMORY:
+            self.memory_probe = MemoryProbe(
+                self._torch,
+                self._device,
+                list(recorder.optimizers.stepping.values()),
+                recorder.roots.modules,
+            )
+        elif stage == KERNELS:
+            self._kernels = KernelProbe(self._torch, self._device)
+        recorder.timing = stage in (PHASES, KERNELS)
+        if recorder.timing:
+            self._timeline.clear()
+        self._mark(time.perf_counter_ns())
+
+    def close(self) -> None:
+        recorder, stage = self._recorder, self._stage
+        recorder.timing = False
+        if stage == KERNELS and self._kernels is not None:
+            self._close_ranges()
+            counted = sum(not disturbed for _, _, disturbed in self._rows)
+            self.kernels = self._kernels.finish(counted)
+            self._kernels = None
+        elif stage == PHASES:
+            if self.sampler is not None:
+                self.sampler.pause()
+            self._doors.close()
+            recorder.loaders.close_window()
+            recorder.ledger.steps += len(self._rows)
+        elif stage == MEMORY and self.memory_probe is not None:
+            self.memory = self.memory_probe.finish()
+            self.memory_probe = None
+        self.keep_window()
+        self._free_events.extend(self._used_events)
+        self._used_events = []
+
+    def keep_window(self) -> None:
+        """Reads the clock of the window that is over (or was cut off by the command's end)."""
+        stage = self._stage
+        if stage not in (WARMUP, BARE, PHASES) or not self._rows:
+            return
+        marks = self._timeline.clear() if stage == PHASES else self._marks
+        if marks and marks[-1][2] is not None:
+            marks[-1][2].synchronize()
+        rows = []
+        for (samples, kind, disturbed), stretch in zip(self._rows, split(marks), strict=False):
+            row: dict[str, Any] = {
+                "seconds": sum(stretch.values()),
+                "samples": samples,
+                "kind": kind,
+                "disturbed": disturbed,
+            }
+            if stage == PHASES:
+                row["phases"] = stretch
+            rows.append(row)
+        wall = [self._opened, time.time()]
+        self.windows.append({"stage": stage, "wall": wall, "intervals": rows[:LONGEST_KEPT]})
+        self._rows, self._marks = [], []
+
+    def _close_ranges(self) -> None:
+        while self._ranges:
+            self._ranges.pop()()
+
+    def shut(self) -> None:
+        """Everything back as it was, whatever state it is in."""
+        self._recorder.timing = False
+        self._doors.close()
+        self._close_ranges()
+        if self.sampler is not None:
+            self.sampler.finish()

@@ -1,0 +1,45 @@
+"""Something else was using the machine while the steps were measured.
+
+## What it finds
+Other processes burning more than a third of a core per available core, foreign processes on the
+GPU, or a GPU that lowered its clock.
+
+## Why it matters
+Times taken beside a busy neighbour say little about the program: the same script took 4 s alone
+and 72 s on a loaded machine.
+
+## When it is wrong
+Helpers of the command that detached themselves count as others.
+
+## What to do
+Measure again when the machine is quiet, or read the figures as an upper bound.
+"""
+
+from __future__ import annotations
+
+from hotlap import units
+from hotlap.records import Finding, Record, Verdict
+
+NAME = "busy-machine"
+
+
+def check(record: Record, verdict: Verdict) -> Finding | None:
+    usage = record.usage
+    cores = float(record.environment.get("cores") or 1)
+    facts = []
+    if usage.other_cores is not None and usage.other_cores > max(0.5, cores / 3):
+        facts.append(f"other processes burned {usage.other_cores:.1f} of {cores:g} cores")
+    if usage.foreign_gpu_processes is not None and usage.foreign_gpu_processes >= 1:
+        facts.append(f"{usage.foreign_gpu_processes:.0f} foreign processes on the GPU")
+    if usage.gpu_throttled_share is not None and usage.gpu_throttled_share > 0.3:
+        facts.append(
+            f"the GPU lowered its clock {units.share(usage.gpu_throttled_share)} of the time"
+        )
+    if not facts:
+        return None
+    return Finding(
+        rule=NAME,
+        summary="The machine was busy with something else: these times are too long.",
+        evidence="; ".join(facts),
+        advice="Measure again when it is quiet.",
+    )

@@ -1,0 +1,33 @@
+"""There is no optimizer object: steps were counted at the backward pass.
+
+## What it finds
+A script that updates its parameters by hand.
+
+## Why it matters
+What counts as a step changes: with gradients accumulated over k batches by hand, each of the k
+counts as one. The update itself is shown under `other`.
+
+## When it is wrong
+Never; it says how the figures were taken.
+
+## What to do
+Nothing, or use a torch.optim optimizer: its fused update is also faster.
+"""
+
+from __future__ import annotations
+
+from hotlap import units
+from hotlap.records import Finding, Record, Verdict
+
+NAME = "counted-at-backward"
+
+
+def check(record: Record, verdict: Verdict) -> Finding | None:
+    if record.step.unit != "backward":
+        return None
+    return Finding(
+        rule=NAME,
+        summary="No optimizer object was seen: each backward pass counts as one step.",
+        evidence=units.plural(record.step.seen, "backward pass", "backward passes"),
+        advice="Read the update under `other`; a torch.optim optimizer would show it apart.",
+    )

@@ -1,0 +1,47 @@
+"""Updating the parameters takes a large part of the step.
+
+## What it finds
+An optimizer phase of more than 20 % of the step (zero_grad, clipping and GradScaler included).
+
+## Why it matters
+The update reads and writes every parameter and its state once per step, whatever the batch. An
+unfused one does so several times, in many small operations.
+
+## When it is wrong
+With LBFGS the closure's own work is counted apart; what remains is the method itself.
+
+## What to do
+`fused=True` where the optimizer offers it; otherwise `foreach=True`. A larger batch or gradient
+accumulation updates less often.
+"""
+
+from __future__ import annotations
+
+from hotlap import units
+from hotlap.records import Finding, Record, Verdict
+
+NAME = "heavy-optimizer"
+
+
+def check(record: Record, verdict: Verdict) -> Finding | None:
+    phase = record.phases["optimizer"]
+    if phase.share is None or phase.share < 0.2 or not record.optimizers:
+        return None
+    optimizer = max(record.optimizers, key=lambda one: one.tensors)
+    if optimizer.can_fuse and not optimizer.fused:
+        advice = f"Pass fused=True to {optimizer.name}."
+    elif not optimizer.fused and optimizer.foreach is False:
+        advice = f"Pass foreach=True to {optimizer.name}."
+    else:
+        advice = "Update less often: a larger batch, or gradient accumulation."
+    return Finding(
+        rule=NAME,
+        summary=f"{optimizer.name} takes {units.share(phase.share)} of the step.",
+        evidence=(
+            f"{units.seconds(phase.seconds)} a step for "
+            f"{units.plural(optimizer.tensors, 'parameter tensor')}"
+        ),
+        advice=advice,
+        file=optimizer.file,
+        line=optimizer.line,
+    )

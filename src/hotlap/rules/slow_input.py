@@ -1,0 +1,77 @@
+"""The training loop waits for its batches.
+
+## What it finds
+A DataLoader that the loop waits for more than 15 % of the step. The waiting is told apart:
+burning CPU (decoding, augmenting) or waiting on storage.
+
+## Why it matters
+Whatever the device could do, the step is at least as long as it takes to get a batch.
+
+## When it is wrong
+With the model on a device, waiting counts only as far as the device ran dry, so it is not wrong
+about overlap. On a machine busy with other work it is too high.
+
+## What to do
+More workers, up to the cores the process may use; for storage more than that. When the cores are
+used up, make a sample cheaper: cache decoded samples, transform whole batches, on the device.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hotlap import units
+from hotlap.records import Finding, Loader, Record, Verdict
+from hotlap.rules.verdict import FETCHING_BELOW
+
+NAME = "slow-input"
+LEAST_SHARE = 0.15
+
+
+def check(record: Record, verdict: Verdict) -> Finding | None:
+    phase = record.phases["input"]
+    if phase.share is None or phase.seconds is None or phase.share < LEAST_SHARE:
+        return None
+    loader = record.loaders[0] if record.loaders else None
+    cpu = record.input_cpu_share
+    kind = "" if cpu is None else ", on storage" if cpu < FETCHING_BELOW else ", on CPU work"
+    return Finding(
+        rule=NAME,
+        summary=f"Training waits {units.share(phase.share)} of the step for its input{kind}.",
+        evidence=_evidence(record, phase.seconds, loader),
+        advice=_advice(record, phase.share, loader),
+        file=loader.file if loader else None,
+        line=loader.line if loader else None,
+    )
+
+
+def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
+    facts = [f"{units.seconds(waited)} of {units.seconds(record.step.median_seconds)} a step"]
+    if loader is not None:
+        facts.append(f"{loader.dataset} with num_workers={loader.workers}")
+    if record.input_cpu_share is not None:
+        who = (
+            "the workers are" if loader is not None and loader.workers else "the waiting thread is"
+        )
+        facts.append(f"{who} on a core {units.share(record.input_cpu_share)} of that time")
+    return "; ".join(facts)
+
+
+def _advice(record: Record, share: float, loader: Loader | None) -> str:
+    if loader is None:
+        return "Fetch the next batch while the current one trains."
+    cores = int(float(record.environment.get("cores") or 1) / max(1, len(record.ranks)))
+    fetching = record.input_cpu_share is not None and record.input_cpu_share < FETCHING_BELOW
+    most = max(1, cores * 4 if fetching else cores)
+    # Enough workers to make a batch in the time the rest of the step takes.
+    wanted = math.ceil(max(1, loader.workers) * share / max(0.05, 1 - share)) + loader.workers
+    workers = min(most, max(1, wanted))
+    if loader.workers >= most or workers <= loader.workers:
+        return (
+            f"All {cores} cores are taken by {loader.workers} workers already: make a sample "
+            "cheaper (cache what is decoded, transform whole batches, do it on the device)."
+        )
+    argument = f"num_workers={workers}, persistent_workers=True"
+    if loader.iterable:
+        return f"Pass {argument} to this DataLoader, once its IterableDataset shards by worker."
+    return f"Pass {argument} to this DataLoader."
