@@ -201,9 +201,12 @@ def _device_side(
     to_device = from_device = 0.0
     compute: list[tuple[float, float]] = []
     communication: list[tuple[float, float]] = []
+    annotations = {
+        name for name, _, _, _, _ in host
+    }  # record_function's ranges, drawn on the device
     for name, start, end, correlation in device:
         phase = phases.at(launched.get(correlation, start))
-        if phase is None or name.startswith(PREFIX):
+        if phase is None or name in annotations:
             continue
         low = name.lower()
         if low.startswith("memcpy"):

@@ -1,26 +1,243 @@
-"""A profile as a person reads it in a terminal."""
+"""A profile as a person reads it in a terminal: the verdict first, then what it rests on."""
 
 from __future__ import annotations
 
-from hotlap.records import Profile
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hotlap import units
+from hotlap.records import Finding, Memory, Profile, Usage
+
+# name: (colour, fill where there is no colour)
+PHASES = {
+    "input": ("yellow", "▒"),
+    "transfer": ("magenta", "░"),
+    "forward": ("blue", "█"),
+    "backward": ("cyan", "▓"),
+    "optimizer": ("green", "▚"),
+    "other": ("bright_black", "·"),
+}
+MEMORY = {
+    "parameters": ("blue", "█"),
+    "gradients": ("cyan", "▓"),
+    "optimizer": ("green", "▚"),
+    "activations": ("yellow", "▒"),
+    "rest": ("bright_black", "·"),
+}
+WIDEST = 92
+LABEL = 10
 
 
-def render(profile: Profile) -> str:
-    p = profile
-    return "\n".join(
-        [
-            p.verdict.sentence,
-            str({k: round(v, 3) for k, v in p.verdict.shares.items()}),
-            " ".join(
-                f"{n}={ph.seconds and round(ph.seconds * 1e3, 2)}" for n, ph in p.phases.items()
-            ),
-            str(p.step),
-            str(p.startup),
-            str(p.memory),
-            str(p.usage),
-            str(p.kernels),
-            str(p.problems),
-            str(p.ranks),
-            str(p.loaders),
-        ]
-    )
+def render(profile: Profile) -> RenderableType:
+    parts = [
+        _title(profile),
+        _verdict(profile),
+        _phases(profile),
+        _facts(profile),
+        *_findings(profile),
+        Text(f"kept in {_short(profile.folder)}", style="dim"),
+    ]
+    return Padding(Group(*[part for part in parts if part is not None]), (1, 1, 0, 2), expand=False)
+
+
+def _title(profile: Profile) -> Text:
+    environment = profile.environment
+    device = environment.get("device_name") or environment.get("processor") or "CPU"
+    line = Text("hotlap profile  ", style="dim")
+    line.append(shlex.join(profile.command), style="default")
+    line.append(f"   {device}, torch {environment.get('torch', '?')}\n", style="dim")
+    return line
+
+
+def _verdict(profile: Profile) -> Text:
+    return Text(profile.verdict.sentence + "\n", style="bold")
+
+
+class Bar:
+    """Parts of a whole as one bar, with colours where there are any and patterns where not."""
+
+    def __init__(self, parts: Iterable[tuple[float, str, str]]) -> None:
+        self.parts = [part for part in parts if part[0] > 0]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, WIDEST) - 1
+        coloured = console.color_system is not None
+        whole = sum(share for share, _, _ in self.parts) or 1.0
+        bar, done, drawn = Text(), 0.0, 0
+        for share, colour, pattern in self.parts:
+            done += share
+            cells = round(done / whole * width) - drawn
+            drawn += cells
+            bar.append(("█" if coloured else pattern) * cells, style=colour)
+        yield bar
+
+
+class Swatch:
+    def __init__(self, colour: str, pattern: str) -> None:
+        self.colour, self.pattern = colour, pattern
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        fill = "█" if console.color_system is not None else self.pattern
+        yield Text(fill * 2, style=self.colour)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(2, 2)
+
+
+def _phases(profile: Profile) -> RenderableType | None:
+    if all(phase.seconds is None for phase in profile.phases.values()):
+        return None
+    bar = Bar((profile.phases[name].share or 0.0, *PHASES[name]) for name in PHASES)
+    legend = Table.grid(padding=(0, 2))
+    for name, (colour, pattern) in PHASES.items():
+        phase = profile.phases[name]
+        legend.add_row(
+            Swatch(colour, pattern),
+            name,
+            Text(units.seconds(phase.seconds), justify="right"),
+            Text(units.share(phase.share), justify="right", style="dim"),
+            Text(_phase_note(profile, name), style="dim"),
+        )
+    return Padding(Group(bar, Padding(legend, (1, 0, 0, 0))), (0, 0, 1, 0))
+
+
+def _phase_note(profile: Profile, name: str) -> str:
+    if profile.phases[name].seconds is None:
+        reasons = {
+            "input": "no DataLoader was used",
+            "transfer": "no device to copy to",
+            "optimizer": "no optimizer object",
+        }
+        return reasons.get(name, "not measured")
+    if name == profile.verdict.bottleneck and profile.verdict.detail:
+        return profile.verdict.detail
+    if name == "other":
+        lines = [*profile.lines.get("other", ()), *profile.lines.get("gap", ())]
+        if lines and (profile.phases[name].share or 0) >= 0.05:
+            first = max(lines, key=lambda line: line.samples)
+            return f"{_short(first.file)}:{first.line}"
+    return ""
+
+
+def _facts(profile: Profile) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=LABEL, style="dim", no_wrap=True)
+    table.add_column()
+    for label, value in (
+        ("step", _step(profile)),
+        ("start", _startup(profile)),
+        ("memory", _memory(profile.memory)),
+        ("machine", _usage(profile.usage, profile)),
+        ("ranks", _ranks(profile)),
+    ):
+        if value is not None:
+            table.add_row(label, value)
+    return table
+
+
+def _step(profile: Profile) -> Text:
+    step = profile.step
+    text = Text(units.seconds(step.median_seconds), style="bold")
+    spread = f"{units.seconds(step.low_seconds)} to {units.seconds(step.high_seconds)}"
+    text.append(f" ({spread})", style="dim")
+    if step.samples_per_second is not None:
+        text.append(f"   {units.rate(step.samples_per_second)}", style="bold")
+    if step.samples is not None:
+        text.append(f" ({units.count(step.samples)} a step)", style="dim")
+    text.append(f"   {units.plural(step.count, 'step')}", style="dim")
+    if step.unit == "backward":
+        text.append(", counted at backward", style="dim")
+    if step.mean_seconds > 1.3 * step.median_seconds:
+        text.append(f", uneven: {units.seconds(step.mean_seconds)} on average", style="dim")
+    return text
+
+
+def _startup(profile: Profile) -> Text:
+    startup = profile.startup
+    text = Text(units.seconds(startup.seconds))
+    text.append(" before training", style="dim")
+    if startup.import_seconds is not None:
+        text.append(f" (import torch {units.seconds(startup.import_seconds)})", style="dim")
+    if startup.first_batch_seconds is not None:
+        text.append(f"   {units.seconds(startup.first_batch_seconds)}")
+        text.append(" to the first batch", style="dim")
+    if startup.compile_seconds is not None:
+        text.append(f"   {units.seconds(startup.compile_seconds)}")
+        text.append(" compiling", style="dim")
+    return text
+
+
+def _memory(memory: Memory) -> RenderableType | None:
+    if memory.peak_bytes is None:
+        return None
+    head = Text(units.size(memory.peak_bytes))
+    kind = "on the device" if memory.kind == "device" else "of process memory"
+    head.append(f" {kind} at the peak", style="dim")
+    if memory.reserved_bytes is not None:
+        head.append(f", {units.size(memory.reserved_bytes)} reserved", style="dim")
+    parts = Text()
+    for name, (colour, _) in MEMORY.items():
+        value = getattr(memory, f"{name}_bytes")
+        parts.append("■ ", style=colour)
+        parts.append(f"{name} {units.size(value)}   ")
+    return Group(head, parts)
+
+
+def _usage(usage: Usage, profile: Profile) -> Text | None:
+    if not usage.samples:
+        return None
+    cores = profile.environment.get("cores")
+    words = []
+    if usage.cores is not None:
+        words.append(f"CPU {usage.cores:.1f}" + (f" of {cores:g} cores" if cores else " cores"))
+    if usage.memory_bytes is not None:
+        words.append(f"RAM {units.size(usage.memory_bytes)}")
+    if usage.read_bytes_per_second is not None:
+        words.append(f"disk read {units.size(usage.read_bytes_per_second)}/s")
+    if usage.gpu_busy is not None:
+        words.append(f"GPU {units.share(usage.gpu_busy)} busy")
+    if usage.gpu_memory_bytes is not None:
+        words.append(f"GPU memory {units.size(usage.gpu_memory_bytes)}")
+    return Text("   ".join(words))
+
+
+def _ranks(profile: Profile) -> Text | None:
+    ranks = profile.ranks
+    if len(ranks) < 2:
+        return None
+    if any(rank.rank is None for rank in ranks):
+        return Text(f"{len(ranks)} processes train; their samples are counted together")
+    slowest = max(ranks, key=lambda rank: rank.own_seconds or 0.0)
+    return Text(f"{len(ranks)}, the slowest is rank {slowest.rank}")
+
+
+def _findings(profile: Profile) -> list[RenderableType]:
+    if not profile.findings:
+        return [Text("\nNothing stands out beside the verdict.\n", style="dim")]
+    return [Text(), *[_finding(finding) for finding in profile.findings]]
+
+
+def _finding(finding: Finding) -> RenderableType:
+    head = Text("● ", style="yellow")
+    head.append(finding.summary, style="bold")
+    if finding.file:
+        head.append(f"  {_short(finding.file)}:{finding.line}", style="cyan")
+    body = Text(finding.evidence, style="dim")
+    move = Text("→ " + finding.advice)
+    name = Text(finding.rule, style="dim")
+    return Group(head, Padding(Group(body, move, name), (0, 0, 1, 2)))
+
+
+def _short(path: str) -> str:
+    """Relative to the working directory where that is shorter."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

@@ -29,7 +29,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         rule=NAME,
         summary="The step time did not settle within the limits.",
         evidence=(
-            f"median {units.seconds(step.median_seconds)}, nine steps in ten between "
+            f"median {units.seconds(step.median_seconds)}, eight steps in ten between "
             f"{units.seconds(step.low_seconds)} and {units.seconds(step.high_seconds)} "
             f"({units.plural(step.count, 'step')})"
         ),

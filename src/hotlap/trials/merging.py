@@ -77,7 +77,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
             phase: tuple(msgspec.convert(line, Line) for line in lines)
             for phase, lines in main["lines"].items()
         },
-        waits=tuple(msgspec.convert(wait, Wait) for wait in main["waits"]),
+        waits=_waits(main, step),
         copies=tuple(msgspec.convert(copy, Copy) for copy in main["copies"]),
         optimizers=tuple(msgspec.convert(one, Optimizer) for one in main["optimizers"]),
         models=tuple(main["models"]),
@@ -298,6 +298,16 @@ def _used_gpus(raw: Raw, sample: dict[str, Any]) -> list[dict[str, Any]]:
         return []
     index = int(device.partition(":")[2] or 0)
     return [gpus[index]] if index < len(gpus) else gpus[:1]
+
+
+def _waits(raw: Raw, step: Step) -> tuple[Wait, ...]:
+    """Laid over the bare step, as phases are: hundreds of reads a step make watching them felt."""
+    scale = min(1.0, step.median_seconds / step.watched_seconds) if step.watched_seconds else 1.0
+    waits = [msgspec.convert(wait, Wait) for wait in raw["waits"]]
+    return tuple(
+        msgspec.structs.replace(wait, seconds_per_step=wait.seconds_per_step * scale)
+        for wait in waits
+    )
 
 
 def _epoch_start(raw: Raw) -> tuple[float | None, float | None]:

@@ -1,0 +1,671 @@
+"""What being watched by hotlap costs a training step of 10 ms, beside torch.profiler and TraceML.
+
+Claimed: the bare pass adds at most 0.5 % to a step of 10 ms, the phases pass at most 2 %, and
+starting hotlap burns less than 0.5 s of CPU.
+
+Runs of one script differ by far more than half a percent from each other, so nothing here compares
+two runs. Within one process, short blocks of the same loop alternate between the variants: each
+round runs every variant once, in an order that is drawn for one round and reversed for the next.
+What a tool replaced in torch is taken out again after its block, so `plain` is torch as it came. A
+variant's cost is the median over the rounds of (its block - the plain blocks of that round); the
+95 % interval is a bootstrap over rounds. `plain again` is the same as `plain`: its row shows what
+the method makes of no difference at all.
+
+The same hooks are also measured on a loop that computes next to nothing (one parameter), where a
+few microseconds are a large part of the step: there the cost per step shows far above the noise.
+Hooks cost the same number of microseconds whatever the step; the sampler of the phases pass wakes
+by the clock instead, so its cost is a share of the time. Both are then set against 10 ms.
+
+Not counted, because it falls between the windows hotlap reports: opening and closing a window. Nor
+what the parent process burns on another core (bench/phases.py reports it). torch.profiler's start
+and stop are left out in the same way.
+
+    python bench/overhead.py --device cpu --json bench/results/overhead-cpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+from torch.utils.data import DataLoader, Dataset
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+if str(SOURCE) not in sys.path:
+    sys.path.insert(0, str(SOURCE))
+
+from hotlap.probes.install import install  # noqa: E402
+from hotlap.probes.schedule import BARE, PHASES, Schedule  # noqa: E402
+from hotlap.settings import Limits  # noqa: E402
+
+STEP_SECONDS = 0.010
+LIMITS = {"bare": 0.005, "phases": 0.02}
+STARTUP_LIMIT_SECONDS = 0.5
+LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
+WIDTH = 256
+PLAIN, AGAIN, HOOKS, PROFILER, TRACEML = (
+    "plain",
+    "plain again",
+    "phases, no sampler",
+    "torch.profiler",
+    "traceml",
+)
+
+
+# The loop ------------------------------------------------------------------------------------
+
+
+class Rows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Whole batches that exist already: fetching one costs next to nothing."""
+
+    def __init__(self, batches: int, batch: int, width: int) -> None:
+        self._inputs, self._targets = torch.randn(batch, width), torch.randn(batch, width)
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if index >= self._batches:
+            raise IndexError(index)
+        return self._inputs, self._targets
+
+
+class Loop:
+    """One model, its optimizer and its loader; `run` takes steps as a user's script would."""
+
+    def __init__(self, layers: list[nn.Module], device: str, *, steps: int, rows: Rows) -> None:
+        self.device = device
+        self.steps = steps
+        self.model = nn.Sequential(*layers).to(device)
+        self.criterion = nn.MSELoss()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
+        self.loader: DataLoader[Any] = DataLoader(rows, batch_size=None)
+
+    def run(self, batches: Iterator[Any], steps: int) -> None:
+        model, criterion, optimizer = self.model, self.criterion, self.optimizer
+        for _ in range(steps):
+            inputs, targets = next(batches)
+            inputs, targets = inputs.to(self.device), targets.to(self.device)
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            loss.item()
+
+    def run_in_traceml(self, batches: Iterator[Any], steps: int) -> None:
+        """The same steps as TraceML's guide writes them for a loop of one's own."""
+        import traceml_ai
+
+        model, criterion, optimizer = self.model, self.criterion, self.optimizer
+        for _ in range(steps):
+            inputs, targets = next(batches)
+            with traceml_ai.trace_step(model):
+                inputs, targets = inputs.to(self.device), targets.to(self.device)
+                optimizer.zero_grad()
+                loss = criterion(model(inputs), targets)
+                loss.backward()
+                optimizer.step()
+                loss.item()
+
+    def block(self, run: Callable[[Iterator[Any], int], None]) -> float:
+        """Seconds per step of one block, with a loader iterator of its own."""
+        batches = iter(self.loader)
+        run(batches, LEAD)
+        self.wait()
+        started = time.perf_counter()
+        run(batches, self.steps)
+        self.wait()
+        return (time.perf_counter() - started) / self.steps
+
+    def wait(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+
+def tiny_loop(device: str, steps: int) -> Loop:
+    return Loop([nn.Linear(1, 1, bias=False)], device, steps=steps, rows=Rows(steps + LEAD, 1, 1))
+
+
+def step_loop(device: str, steps: int) -> Loop:
+    """Linear and ReLU layers, as many as make the step about 10 ms; on CUDA it is launch-bound."""
+    batch = 128 if device == "cpu" else 64
+    depth = 8 if device == "cpu" else 100
+    for _ in range(3):
+        layers = [part for _ in range(depth) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
+        loop = Loop(layers, device, steps=steps, rows=Rows(steps + LEAD, batch, WIDTH))
+        loop.block(loop.run)
+        measured = statistics.median(loop.block(loop.run) for _ in range(3))
+        if abs(measured / STEP_SECONDS - 1) < 0.1:
+            break
+        depth = max(1, round(depth * STEP_SECONDS / measured))
+    return loop
+
+
+# Putting tools in and taking them out ----------------------------------------------------------
+
+MISSING = object()
+Change = tuple[Any, str, Any, Any]  # whose, which name, without the tool, with it
+
+
+def places() -> list[Any]:
+    """Everything in torch that a tool may have replaced on the way of a training step."""
+    return [
+        DataLoader,
+        torch.utils.data.dataloader._BaseDataLoaderIter,
+        torch.optim.Optimizer,
+        torch.Tensor,
+        nn.Module,
+        torch.autograd,
+        torch.nn.utils,
+        _global_optimizer_pre_hooks,
+        _global_optimizer_post_hooks,
+    ]
+
+
+def contents(owners: list[Any]) -> list[dict[Any, Any]]:
+    return [dict(owner) if isinstance(owner, dict) else dict(vars(owner)) for owner in owners]
+
+
+def changes(owners: list[Any], before: list[dict[Any, Any]]) -> list[Change]:
+    found = []
+    for owner, old, new in zip(owners, before, contents(owners), strict=True):
+        for name in {**old, **new}:
+            pair = old.get(name, MISSING), new.get(name, MISSING)
+            if pair[0] is not pair[1] and not isinstance(pair[1], ModuleType):
+                found.append((owner, name, *pair))
+    return found
+
+
+def write(owner: Any, name: str, value: Any) -> None:
+    if isinstance(owner, dict):
+        if value is MISSING:
+            owner.pop(name, None)
+        else:
+            owner[name] = value
+    elif value is MISSING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+
+
+def put_in(found: list[Change]) -> None:
+    for owner, name, _, changed in found:
+        write(owner, name, changed)
+
+
+def take_out(found: list[Change]) -> None:
+    for owner, name, plain, _ in found:
+        write(owner, name, plain)
+
+
+# The variants ----------------------------------------------------------------------------------
+
+
+class Endless(Schedule):
+    """The schedule at its usual work, but no window ever ends by itself."""
+
+    def _window_is_full(self, now: float) -> bool:
+        super()._window_is_full(now)
+        return False
+
+
+class Hotlap:
+    """hotlap's watcher, installed in this process as it is in a watched one."""
+
+    def __init__(self, folder: Path) -> None:
+        limits = Limits(steps=10**9, seconds=1e9).as_dict()
+        settings = {
+            "limits": limits,
+            "protected": [],
+            "diverted": str(folder / "diverted"),
+            "in_place": True,
+            "started": time.time(),
+        }
+        (folder / "settings.json").write_text(json.dumps(settings))
+        before = contents(places())
+        self.recorder = install(torch, folder, time.time())
+        atexit.unregister(self.recorder.at_exit)
+        self._limits = limits
+        self._installed = changes(places(), before)
+        self._door: list[Change] = []
+        self._since_written = 0.0
+        take_out(self._installed)
+
+    def meet(self, make: Callable[[], Loop]) -> Loop:
+        """Makes a loop under watch and takes its first steps: the model gets its door."""
+        loop = make()  # calibrating made optimizers of its own, which must not be counted
+        put_in(self._installed)
+        self.recorder.restart()
+        self.recorder.schedule = Endless(**self._limits)
+        self.recorder.optimizer_made(loop.optimizer, None)
+        attributes = [loop.model.__dict__]
+        before = contents(attributes)
+        loop.run(iter(loop.loader), 8)
+        self._door = changes(attributes, before)
+        if not self._door or self.recorder.steps != 8 or self.recorder.problems:
+            raise RuntimeError(f"hotlap does not watch this loop: {self.recorder.problems}")
+        self.recorder.passes.close()
+        take_out(self._installed + self._door)
+        return loop
+
+    @contextlib.contextmanager
+    def watching(self, stage: str, *, steps: int, sampler: bool = True) -> Iterator[None]:
+        recorder = self.recorder
+        schedule = Endless(**self._limits)
+        schedule.stage, schedule.step_seconds = stage, STEP_SECONDS
+        recorder.schedule = schedule
+        recorder.losses = type(recorder.losses)()  # it keeps 4096, more than a run ever has
+        recorder._written = time.time() - self._since_written  # about one progress file a second
+        put_in(self._installed + self._door)
+        recorder.passes.open(stage)
+        if not sampler and recorder.passes.sampler is not None:
+            recorder.passes.sampler.pause()
+        try:
+            yield
+        finally:
+            recorder.passes.close()
+            take_out(self._installed + self._door)
+            self._since_written = time.time() - recorder._written
+        window = recorder.passes.windows.pop()
+        if window["stage"] != stage or len(window["intervals"]) != steps or recorder.problems:
+            raise RuntimeError(f"hotlap did not watch this block: {recorder.problems}")
+
+
+class TraceML:
+    """TraceML in its automatic mode, with its aggregator in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        import traceml_ai
+        from traceml_ai.runtime import lifecycle
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        serve = "import sys; from traceml_ai.launcher.cli import main; sys.exit(main())"
+        words = ["serve", "--logs-dir", str(folder), "--aggregator-port", str(port)]
+        self._aggregator = subprocess.Popen(
+            [sys.executable, "-c", serve, *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        before = contents(places())
+        try:
+            traceml_ai.init(
+                mode="auto",
+                logs_dir=str(folder),
+                aggregator_port=port,
+                connect_timeout_sec=30,
+                on_missing_aggregator="raise",
+            )
+        except BaseException:
+            self._aggregator.kill()
+            self._aggregator.wait()
+            raise
+        self._changes = changes(places(), before)
+        take_out(self._changes)
+        # Its sampler thread wakes every two seconds; that must not fall into the others' blocks.
+        runtime: Any = lifecycle.get_active_runtime_handle().runtime
+        plain_tick = runtime._tick
+        self._on = False
+        self.ticks = 0
+
+        def tick(*args: Any) -> None:
+            if self._on:
+                self.ticks += 1
+                plain_tick(*args)
+
+        runtime._tick = tick
+
+    def meet(self, loop: Loop) -> None:
+        """The first step registers TraceML's optimizer hooks."""
+        before = contents(places())
+        put_in(self._changes)
+        loop.run_in_traceml(iter(loop.loader), 8)
+        self._changes = changes(places(), before)
+        take_out(self._changes)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        from traceml_ai.sdk.instrumentation import TraceState
+
+        put_in(self._changes)
+        first = TraceState.step
+        self._on = True
+        try:
+            yield
+        finally:
+            self._on = False
+            take_out(self._changes)
+        if TraceState.step == first:
+            raise RuntimeError("TraceML did not watch this block")
+
+    def close(self) -> None:
+        from traceml_ai.sdk import initial
+
+        initial._stop_runtime_for_init()
+        self._aggregator.terminate()
+        try:
+            self._aggregator.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._aggregator.kill()
+            self._aggregator.wait()
+
+
+@contextlib.contextmanager
+def profiling(device: str) -> Iterator[None]:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if device == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    profiler = torch.profiler.profile(activities=activities)
+    profiler.start()
+    try:
+        yield
+    finally:
+        profiler.stop()
+
+
+Variant = Callable[[Loop], float]
+
+
+def variants(
+    device: str, hotlap: Hotlap, traceml: TraceML | None, *, tiny: bool
+) -> dict[str, Variant]:
+    def plain(loop: Loop) -> float:
+        return loop.block(loop.run)
+
+    def watched(stage: str, *, sampler: bool = True) -> Variant:
+        def block(loop: Loop) -> float:
+            with hotlap.watching(stage, steps=LEAD + loop.steps, sampler=sampler):
+                return loop.block(loop.run)
+
+        return block
+
+    def profiled(loop: Loop) -> float:
+        with profiling(device):
+            return loop.block(loop.run)
+
+    def traced(loop: Loop) -> float:
+        assert traceml is not None
+        with traceml.watching():
+            return loop.block(loop.run_in_traceml)
+
+    chosen = {PLAIN: plain, AGAIN: plain, BARE: watched(BARE), PHASES: watched(PHASES)}
+    if tiny:
+        chosen[HOOKS] = watched(PHASES, sampler=False)
+    else:
+        chosen[PROFILER] = profiled
+    if traceml is not None:
+        chosen[TRACEML] = traced
+    return chosen
+
+
+# Measuring -------------------------------------------------------------------------------------
+
+
+def measure(
+    loop: Loop, chosen: dict[str, Variant], *, rounds: int, every: dict[str, int], seed: int
+) -> list[dict[str, float]]:
+    """One dict of variant -> seconds per step for each round; the first two only warm up."""
+    shuffled = random.Random(seed)
+    order = list(chosen)
+    results = []
+    for number in range(-2, rounds):
+        if number % 2 == 0:
+            shuffled.shuffle(order)
+        else:
+            order.reverse()
+        row = {}
+        for name in order:
+            # Number // 2, so that a variant that sits out does so in both rounds of a pair.
+            if number >= 0 and (number // 2) % every.get(name, 1):
+                continue
+            gc.collect()
+            row[name] = chosen[name](loop)
+        if number >= 0:
+            results.append(row)
+    return results
+
+
+def interval(values: list[float], *, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:
+    """A bootstrap 95 % interval of the median."""
+    drawn = random.Random(seed)
+    medians = sorted(
+        statistics.median(drawn.choices(values, k=len(values))) for _ in range(resamples)
+    )
+    return medians[round(0.025 * resamples)], medians[round(0.975 * resamples) - 1]
+
+
+def against(rounds: list[dict[str, float]], name: str, *others: str) -> list[float]:
+    """What the variant's block took more than the others' (their mean), round by round."""
+    return [
+        row[name] - statistics.mean(row[other] for other in others)
+        for row in rounds
+        if name in row and all(other in row for other in others)
+    ]
+
+
+def summarize(rounds: list[dict[str, float]], names: list[str]) -> dict[str, dict[str, Any]]:
+    whole = statistics.median(row[PLAIN] for row in rounds)
+    summary: dict[str, dict[str, Any]] = {}
+    for name in names:
+        steps = [row[name] for row in rounds if name in row]
+        found: dict[str, Any] = {
+            "median_step_us": statistics.median(steps) * 1e6,
+            "blocks": len(steps),
+        }
+        if name != PLAIN:
+            more = against(rounds, name, *((PLAIN,) if name == AGAIN else (PLAIN, AGAIN)))
+            low, high = interval(more)
+            found["added_us"] = statistics.median(more) * 1e6
+            found["added_us_interval"] = [low * 1e6, high * 1e6]
+            found["share"] = statistics.median(more) / whole
+            found["share_interval"] = [low / whole, high / whole]
+        summary[name] = found
+    return summary
+
+
+def of_ten_milliseconds(rounds: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
+    """The tiny loop's cost per step set against 10 ms; the sampler's as a share of the time."""
+    found = {}
+    for name, hooks in ((BARE, BARE), (PHASES, HOOKS), (TRACEML, TRACEML)):
+        more = against(rounds, hooks, PLAIN, AGAIN)
+        if not more:
+            continue
+        shares = [value / STEP_SECONDS for value in more]
+        share, (low, high) = statistics.median(shares), interval(shares)
+        entry: dict[str, Any] = {"hooks_us": statistics.median(more) * 1e6}
+        if name == PHASES:
+            extra = [row[PHASES] / row[HOOKS] - 1 for row in rounds]
+            sampler, (least, most) = statistics.median(extra), interval(extra)
+            entry["sampler_share"] = sampler
+            share, low, high = share + sampler, low + least, high + most
+        entry.update(share=share, share_interval=[low, high])
+        found[name] = entry
+    return found
+
+
+def startup() -> dict[str, dict[str, Any]]:
+    """CPU seconds (user and system) of the shortest things hotlap does, medians of five."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    script = shutil.which("hotlap", path=str(Path(sys.executable).parent))
+    help_command = [script] if script else [sys.executable, "-m", "hotlap"]
+    commands = {
+        "hotlap --help": [*help_command, "--help"],
+        "import hotlap": [sys.executable, "-c", "import hotlap"],
+        "python alone": [sys.executable, "-c", ""],
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for name, command in commands.items():
+        burned = []
+        for _ in range(6):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            code = subprocess.run(command, env=environment, capture_output=True).returncode
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            burned.append(
+                after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+                if code == 0
+                else None
+            )
+        known = [seconds for seconds in burned[1:] if seconds is not None]  # the first fills caches
+        found[name] = {"cpu_seconds": statistics.median(known) if len(known) == 5 else None}
+    return found
+
+
+def machine(device: str) -> dict[str, Any]:
+    model = platform.processor()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((ln.partition(": ")[2] for ln in lines if ln.startswith("model name")), model)
+    try:
+        traceml: str | None = importlib.metadata.version("traceml-ai")
+    except importlib.metadata.PackageNotFoundError:
+        traceml = None
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "traceml": traceml,
+        "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+# Telling ---------------------------------------------------------------------------------------
+
+
+def table(rows: list[list[str]]) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def show(summary: dict[str, dict[str, Any]], absent: str | None) -> str:
+    rows = [["variant", "step", "added", "95 %", "of the step", "95 %", "blocks"]]
+    for name, row in summary.items():
+        cells = [name, f"{row['median_step_us']:,.1f} µs"]
+        if "share" in row:
+            low, high = row["added_us_interval"]
+            least, most = row["share_interval"]
+            cells += [f"{row['added_us']:+,.1f} µs", f"{low:+,.1f} … {high:+,.1f}"]
+            cells += [f"{row['share']:+.2%}", f"{least * 100:+.2f} … {most * 100:+.2f}"]
+        else:
+            cells += ["", "", "", ""]
+        rows.append([*cells, str(row["blocks"])])
+    if absent is not None:
+        rows.append([TRACEML, absent, "", "", "", "", ""])
+    return table(rows)
+
+
+def judge(report: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, limit in LIMITS.items():
+        row, direct = report["of_10_ms"][name], report["step"][name]
+        low, high = row["share_interval"]
+        row["limit"], row["within"] = limit, high <= limit
+        parts = f"hooks {row['hooks_us']:.1f} µs"
+        if "sampler_share" in row:
+            parts += f", sampler {row['sampler_share']:.2%} of the time"
+        lines.append(
+            f"{name}: {row['share']:.2%} of 10 ms ({low * 100:.2f} … {high * 100:.2f}; {parts}), "
+            f"directly {direct['share']:+.2%}; at most {limit:.1%}: "
+            + ("yes" if row["within"] else "NO")
+        )
+    for name, row in report["startup"].items():
+        seconds = row["cpu_seconds"]
+        told = "did not run" if seconds is None else f"{seconds:.3f} s of CPU"
+        if name != "python alone" and seconds is not None:
+            row["within"] = seconds < STARTUP_LIMIT_SECONDS
+            told += f"; under {STARTUP_LIMIT_SECONDS} s: " + ("yes" if row["within"] else "NO")
+        lines.append(f"{name}: {told}")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What hotlap's watching costs a training step.")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rounds", type=int, default=160, help="rounds of the 10 ms loop")
+    parser.add_argument("--tiny-rounds", type=int, default=200, help="rounds of the tiny loop")
+    parser.add_argument("--steps", type=int, default=20, help="steps in a block of the 10 ms loop")
+    parser.add_argument("--tiny-steps", type=int, default=500)
+    parser.add_argument("--profiler-every", type=int, default=4, help="rounds for one of it")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write everything here")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(options.seed)
+    report: dict[str, Any] = {"device": options.device, "machine": machine(options.device)}
+    report["startup"] = startup()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hotlap-bench-")))
+        traceml, absent = None, None
+        try:
+            traceml = TraceML(folder)
+            stack.callback(traceml.close)
+        except ImportError:
+            absent = "not installed"
+        except Exception as problem:
+            absent = f"did not start: {problem}"
+        hotlap = Hotlap(folder)
+        seconds = {}
+        for part, make, rounds in (
+            ("tiny", lambda: tiny_loop(options.device, options.tiny_steps), options.tiny_rounds),
+            ("step", lambda: step_loop(options.device, options.steps), options.rounds),
+        ):
+            loop = hotlap.meet(make)
+            if traceml is not None:
+                traceml.meet(loop)
+            chosen = variants(options.device, hotlap, traceml, tiny=part == "tiny")
+            every = {PROFILER: options.profiler_every}
+            seconds[part] = measure(loop, chosen, rounds=rounds, every=every, seed=options.seed)
+            report[part] = summarize(seconds[part], list(chosen))
+            title = "one parameter" if part == "tiny" else f"{len(loop.model)} layers"
+            print(f"\n{part} loop ({title}, {loop.steps} steps a block)")
+            print(show(report[part], absent), flush=True)
+            del loop
+            gc.collect()
+        report["of_10_ms"] = of_ten_milliseconds(seconds["tiny"])
+        report["absent"] = {TRACEML: absent} if absent else {}
+        report["traceml_ticks"] = traceml.ticks if traceml is not None else None
+        report["rounds_seconds"] = seconds
+    print()
+    print("\n".join(judge(report)))
+    told = {key: value for key, value in report["machine"].items() if value is not None}
+    print(", ".join(f"{key} {value}" for key, value in told.items()))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

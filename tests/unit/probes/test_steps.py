@@ -1,0 +1,191 @@
+import pytest
+
+from hotlap.probes.steps import EPOCH, EVALUATION, HISTORY, STEP, Rounds, Tally
+
+
+def ends(sequence):
+    rounds = Rounds()
+    return [rounds.stepped(optimizer) for optimizer in sequence]
+
+
+def test_one_optimizer_ends_a_step_each_time():
+    assert ends([1] * 10) == [True] * 10
+
+
+def test_a_gan_of_two_optimizers_makes_one_step_per_round():
+    found = ends([1, 2] * 10)
+    assert found[0]  # nobody knows yet that another one is coming
+    assert found[2:] == [False, True] * 9
+
+
+def test_two_optimizers_stepped_together_make_one_step():
+    assert sum(ends([1, 2] * 50)[2:]) == 49
+
+
+def test_a_critic_stepped_five_times_for_each_generator_step_makes_one_step_of_six():
+    found = ends([1, 1, 1, 1, 1, 2] * 10)
+    assert found[6:] == [False, False, False, False, False, True] * 9
+
+
+def test_a_generator_that_steps_first_is_the_end_of_its_round_all_the_same():
+    found = ends([2, 1, 1, 1, 1, 1] * 40)
+    later = found[-120:]
+    assert sum(later) == 20
+    assert all(later[i] == (i % 6 == 0) for i in range(120)) or sum(later[:6]) == 1
+
+
+def test_three_optimizers_make_one_step_per_round():
+    assert ends([1, 2, 3] * 10)[3:] == [False, False, True] * 9
+
+
+def test_an_optimizer_that_appears_late_becomes_the_end_of_the_round():
+    found = ends([1] * 100 + [1, 2] * 50)
+    assert all(found[:100])
+    assert found[102:] == [False, True] * 49
+
+
+def test_steps_go_on_after_an_optimizer_vanishes():
+    found = ends([1, 2] * 10 + [1] * 300)
+    after = found[20:]
+    assert not any(after[: HISTORY - 1])
+    assert all(after[2 * HISTORY :])
+
+
+def test_the_samples_of_a_step_are_those_of_the_batch_it_trained_on():
+    tally = Tally()
+    tally.fetched(32, loader=7)
+    assert tally.backward() == 7
+    assert tally.close() == (32, STEP)
+
+
+def test_accumulation_adds_up_the_batches_of_a_step():
+    tally = Tally()
+    for _ in range(4):
+        tally.fetched(8, loader=7)
+        tally.backward()
+    assert tally.batches == tally.backwards == 4
+    assert tally.close() == (32, STEP)
+
+
+def test_a_second_backward_on_the_same_batch_counts_it_once():
+    tally = Tally()
+    tally.fetched(16, loader=7)
+    assert tally.backward() == 7
+    assert tally.backward() is None
+    assert tally.close() == (16, STEP)
+
+
+def test_a_batch_fetched_ahead_belongs_to_the_next_step():
+    tally = Tally()
+    tally.fetched(32, loader=7)
+    seen = []
+    for size in (32, 32, 5):
+        tally.fetched(size, loader=7)  # accelerate fetches the next before training on this one
+        tally.backward()
+        seen.append(tally.close())
+    assert [kind for _, kind in seen] == [STEP] * 3
+    assert [samples for samples, _ in seen[:2]] == [32, 32]
+
+
+def test_nothing_carries_over_from_one_step_to_the_next():
+    tally = Tally()
+    tally.fetched(32, loader=7)
+    tally.backward()
+    tally.loader_started = True
+    assert tally.close() == (32, EPOCH)
+    tally.fetched(16, loader=7)
+    tally.backward()
+    assert tally.close() == (16, STEP)
+
+
+def test_a_step_in_which_a_loader_was_started_is_the_start_of_an_epoch():
+    tally = Tally()
+    tally.loader_started = True
+    assert tally.close()[1] == EPOCH
+
+
+def test_a_step_in_which_the_model_was_evaluated_is_evaluation():
+    tally = Tally()
+    tally.loader_started = True
+    tally.evaluated = True
+    assert tally.close()[1] == EVALUATION
+    assert tally.close()[1] == STEP
+
+
+def test_batches_nobody_trains_on_are_evaluation_even_without_the_eval_flag():
+    tally = Tally()
+    for _ in range(4):
+        tally.fetched(32, loader=9)
+    tally.backward()
+    assert tally.close()[1] == EVALUATION
+
+
+def test_one_batch_fetched_ahead_is_no_evaluation():
+    tally = Tally()
+    tally.fetched(32, loader=7)
+    tally.fetched(32, loader=7)
+    tally.backward()
+    assert tally.close()[1] == STEP
+
+
+def test_a_batch_dropped_at_a_windows_end_is_not_counted_later():
+    tally = Tally()
+    tally.fetched(32, loader=7)
+    tally.drop_pending()
+    assert tally.backward() is None
+    assert tally.close() == (None, STEP)
+
+
+def test_a_batch_of_unknown_size_leaves_the_samples_unknown():
+    tally = Tally()
+    tally.fetched(None, loader=7)
+    assert tally.backward() == 7
+    assert tally.close() == (None, STEP)
+
+
+def test_without_a_loader_the_models_input_is_counted():
+    tally = Tally()
+    tally.forward(1, 64, replay=False)
+    tally.backward()
+    assert tally.close() == (64, STEP)
+
+
+def test_accumulation_without_a_loader_adds_up_the_forwards():
+    tally = Tally()
+    for _ in range(3):
+        tally.forward(1, 16, replay=False)
+        tally.backward()
+    assert tally.close() == (48, STEP)
+
+
+def test_a_closure_that_repeats_the_batch_counts_it_once():
+    tally = Tally()
+    for _ in range(20):  # LBFGS asks for the loss again and again
+        tally.forward(1, 64, replay=True)
+        tally.backward()
+    assert tally.close() == (64, STEP)
+
+
+def test_of_several_models_the_one_called_least_saw_each_batch_once():
+    tally = Tally()
+    tally.forward(1, 32, replay=False)  # the generator
+    tally.forward(2, 32, replay=False)  # the discriminator, on true and made images
+    tally.forward(2, 32, replay=False)
+    assert tally.close() == (32, STEP)
+
+
+def test_once_a_loader_feeds_training_the_forwards_no_longer_count():
+    tally = Tally()
+    tally.fetched(8, loader=7)
+    tally.backward()
+    tally.close()
+    tally.forward(1, 999, replay=False)
+    tally.backward()
+    assert tally.close() == (None, STEP)
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_a_forward_of_unknown_size_changes_nothing(replay):
+    tally = Tally()
+    tally.forward(1, None, replay=replay)
+    assert tally.close() == (None, STEP)

@@ -1,0 +1,280 @@
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotlap.probes.timeline import (
+    BACKWARD,
+    BOUNDARY,
+    FORWARD,
+    GAP,
+    INPUT,
+    OPTIMIZER,
+    OTHER,
+    TRANSFER,
+    Timeline,
+    name_gaps,
+    seconds_of,
+    split,
+)
+
+PHASES = (INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER)
+
+
+class Clock:
+    """Nanoseconds that pass only when a test says so."""
+
+    def __init__(self):
+        self.now = 1_000_000
+
+    def __call__(self):
+        return self.now
+
+    def pass_(self, milliseconds):
+        self.now += milliseconds * 1_000_000
+
+
+class Event:
+    """A CUDA event: it knows only how many milliseconds passed since another one."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def elapsed_time(self, other):
+        return other.at - self.at
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def timeline(clock):
+    return Timeline(clock, None)
+
+
+def during(timeline, clock, phase, milliseconds):
+    timeline.enter(phase)
+    clock.pass_(milliseconds)
+    timeline.leave(phase)
+
+
+def milliseconds(stretch):
+    return {name: round(seconds * 1e3, 6) for name, seconds in stretch.items() if seconds}
+
+
+def test_a_plain_step_is_split_into_its_phases(timeline, clock):
+    timeline.boundary()
+    during(timeline, clock, INPUT, 1)
+    clock.pass_(2)
+    during(timeline, clock, FORWARD, 3)
+    clock.pass_(4)
+    during(timeline, clock, BACKWARD, 5)
+    during(timeline, clock, OPTIMIZER, 6)
+    clock.pass_(7)
+    timeline.boundary()
+    (stretch,) = split(timeline.marks)
+    assert milliseconds(stretch) == {
+        INPUT: 1,
+        FORWARD: 3,
+        GAP: 4,
+        BACKWARD: 5,
+        OPTIMIZER: 6,
+        OTHER: 9,
+    }
+
+
+def test_each_stretch_between_boundaries_is_a_step(timeline, clock):
+    for length in (1, 2, 3):
+        timeline.boundary()
+        during(timeline, clock, FORWARD, length)
+    timeline.boundary()
+    assert [milliseconds(stretch) for stretch in split(timeline.marks)] == [
+        {FORWARD: 1},
+        {FORWARD: 2},
+        {FORWARD: 3},
+    ]
+
+
+def test_what_lies_before_the_first_and_after_the_last_boundary_is_left_out(timeline, clock):
+    during(timeline, clock, INPUT, 100)
+    timeline.boundary()
+    during(timeline, clock, INPUT, 1)
+    timeline.boundary()
+    during(timeline, clock, INPUT, 100)
+    assert [milliseconds(stretch) for stretch in split(timeline.marks)] == [{INPUT: 1}]
+
+
+def test_marks_without_two_boundaries_make_no_step(timeline, clock):
+    assert split([]) == []
+    timeline.boundary()
+    clock.pass_(1)
+    assert split(timeline.marks) == []
+
+
+def test_a_closure_inside_the_optimizer_keeps_its_own_phases(timeline, clock):
+    timeline.boundary()
+    timeline.enter(OPTIMIZER)
+    clock.pass_(1)
+    during(timeline, clock, FORWARD, 2)
+    during(timeline, clock, BACKWARD, 3)
+    clock.pass_(4)
+    timeline.leave(OPTIMIZER)
+    timeline.boundary()
+    (stretch,) = split(timeline.marks)
+    assert milliseconds(stretch) == {OPTIMIZER: 5, FORWARD: 2, BACKWARD: 3}
+
+
+def test_a_phase_left_on_the_stack_by_an_exception_is_unwound(timeline, clock):
+    timeline.boundary()
+    timeline.enter(OPTIMIZER)
+    timeline.enter(FORWARD)  # raises: nobody leaves it
+    clock.pass_(1)
+    timeline.leave(OPTIMIZER)
+    clock.pass_(2)
+    timeline.boundary()
+    (stretch,) = split(timeline.marks)
+    assert milliseconds(stretch) == {FORWARD: 1, OTHER: 2}
+
+
+def test_leaving_what_was_never_entered_leaves_an_empty_stack(timeline, clock):
+    timeline.boundary()
+    timeline.leave(BACKWARD)
+    clock.pass_(1)
+    timeline.boundary()
+    assert milliseconds(split(timeline.marks)[0]) == {OTHER: 1}
+
+
+def test_a_boundary_inside_a_phase_splits_it(timeline, clock):
+    timeline.boundary()
+    timeline.enter(INPUT)
+    clock.pass_(1)
+    timeline.boundary()
+    clock.pass_(2)
+    timeline.leave(INPUT)
+    timeline.boundary()
+    assert [milliseconds(stretch) for stretch in split(timeline.marks)] == [{INPUT: 1}, {INPUT: 2}]
+
+
+def test_the_sampler_reads_the_phase_of_the_moment(timeline):
+    assert timeline.now == OTHER
+    timeline.enter(OPTIMIZER)
+    timeline.enter(FORWARD)
+    assert timeline.now == FORWARD
+    timeline.leave(FORWARD)
+    assert timeline.now == OPTIMIZER
+    timeline.leave(OPTIMIZER)
+    assert timeline.now == OTHER
+    timeline.enter(FORWARD)
+    timeline.leave(FORWARD)
+    assert timeline.now == GAP
+    timeline.boundary()
+    assert timeline.now == OTHER
+
+
+def test_phases_that_are_never_left_do_not_pile_up_for_ever(timeline, clock):
+    for _ in range(40):
+        timeline.enter(FORWARD)
+    timeline.boundary()
+    timeline.boundary()
+    clock.pass_(1)
+    timeline.boundary()
+    assert milliseconds(split(timeline.marks)[-1]) == {OTHER: 1}
+
+
+def test_clearing_hands_the_marks_over(timeline):
+    timeline.boundary()
+    marks = timeline.clear()
+    assert [mark[0] for mark in marks] == [BOUNDARY, OTHER]
+    assert timeline.marks == []
+
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["enter", "leave", "boundary"]),
+        st.sampled_from(PHASES),
+        st.integers(0, 1000),
+    ),
+    max_size=60,
+)
+
+
+@given(moves)
+def test_phases_add_up_to_the_time_between_boundaries_whatever_happens(sequence):
+    clock = Clock()
+    timeline = Timeline(clock, None)
+    boundaries = []
+
+    def boundary():
+        boundaries.append(clock.now)
+        timeline.boundary()
+
+    boundary()
+    for what, phase, passed in sequence:
+        clock.now += passed
+        boundary() if what == "boundary" else getattr(timeline, what)(phase)
+    boundary()
+    stretches = split(timeline.marks)
+    assert len(stretches) == len(boundaries) - 1
+    for stretch, first, last in zip(stretches, boundaries, boundaries[1:], strict=False):
+        assert sum(stretch.values()) == pytest.approx((last - first) * 1e-9, abs=1e-15)
+        assert all(seconds >= 0 for seconds in stretch.values())
+
+
+@given(st.lists(st.sampled_from((*PHASES, OTHER, GAP))))
+def test_naming_gaps_renames_only_gaps_and_other(names):
+    named = name_gaps(names)
+    assert len(named) == len(names)
+    for before, after in zip(names, named, strict=True):
+        assert before == after or {before, after} == {GAP, OTHER}
+
+
+@given(st.lists(st.sampled_from((*PHASES, OTHER, GAP))))
+def test_a_gap_always_stands_before_a_backward_pass(names):
+    named = name_gaps(names)
+    for index, name in enumerate(named):
+        if name == GAP:
+            assert BACKWARD in named[index:]
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        ([FORWARD, GAP, BACKWARD], [FORWARD, GAP, BACKWARD]),
+        # Evaluation: no backward pass follows the model.
+        ([FORWARD, GAP, INPUT], [FORWARD, OTHER, INPUT]),
+        ([BACKWARD, OTHER, FORWARD, GAP], [BACKWARD, OTHER, FORWARD, OTHER]),
+        # zero_grad() between the model and the backward pass.
+        ([FORWARD, GAP, OPTIMIZER, OTHER, BACKWARD], [FORWARD, GAP, OPTIMIZER, OTHER, BACKWARD]),
+        # A batch between them: the model's output was not what is trained on.
+        ([FORWARD, GAP, INPUT, OTHER, BACKWARD], [FORWARD, OTHER, INPUT, OTHER, BACKWARD]),
+        # No known model: whatever stands between the batch and the backward pass.
+        ([INPUT, OTHER, BACKWARD, OTHER], [INPUT, GAP, BACKWARD, OTHER]),
+        ([OTHER, TRANSFER, OTHER, BACKWARD], [OTHER, TRANSFER, GAP, BACKWARD]),
+        ([], []),
+    ],
+)
+def test_what_stands_between_model_and_backward_is_the_gap(names, named):
+    assert name_gaps(names) == named
+
+
+def test_times_count_from_the_first_mark(clock):
+    marks = [(OTHER, 5_000_000_000, None), (INPUT, 5_250_000_000, None)]
+    assert seconds_of(marks) == [0.0, pytest.approx(0.25)]
+    assert seconds_of([]) == []
+
+
+def test_with_a_device_the_events_are_the_clock_and_the_host_is_not(clock):
+    device_time = count(start=0, step=10)  # milliseconds
+    timeline = Timeline(clock, lambda: Event(next(device_time)))
+    timeline.boundary()
+    timeline.enter(FORWARD)
+    clock.pass_(5000)
+    timeline.leave(FORWARD)
+    timeline.enter(BACKWARD)
+    timeline.leave(BACKWARD)
+    timeline.boundary()
+    (stretch,) = split(timeline.marks)
+    assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10, OTHER: 30}
