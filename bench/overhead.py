@@ -14,7 +14,9 @@ the method makes of no difference at all.
 The same hooks are also measured on a loop that computes next to nothing (one parameter), where a
 few microseconds are a large part of the step: there the cost per step shows far above the noise.
 Hooks cost the same number of microseconds whatever the step; the sampler of the phases pass wakes
-by the clock instead, so its cost is a share of the time. Both are then set against 10 ms.
+by the clock instead, so its cost is a share of the time (and at its highest here, where the
+interpreter never rests). Both are then set against 10 ms. TraceML's own thread works in the 10 ms
+loop only: tiny steps would overflow its queue.
 
 Not counted, because it falls between the windows hotlap reports: opening and closing a window. Nor
 what the parent process burns on another core (bench/phases.py reports it). torch.profiler's start
@@ -153,12 +155,12 @@ def step_loop(device: str, steps: int) -> Loop:
     """Linear and ReLU layers, as many as make the step about 10 ms; on CUDA it is launch-bound."""
     batch = 128 if device == "cpu" else 64
     depth = 8 if device == "cpu" else 100
-    for _ in range(3):
+    for _ in range(4):
         layers = [part for _ in range(depth) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
         loop = Loop(layers, device, steps=steps, rows=Rows(steps + LEAD, batch, WIDTH))
         loop.block(loop.run)
         measured = statistics.median(loop.block(loop.run) for _ in range(3))
-        if abs(measured / STEP_SECONDS - 1) < 0.1:
+        if abs(measured / STEP_SECONDS - 1) < 0.05:
             break
         depth = max(1, round(depth * STEP_SECONDS / measured))
     return loop
@@ -329,14 +331,14 @@ class TraceML:
         take_out(self._changes)
         # Its sampler thread wakes every two seconds; that must not fall into the others' blocks.
         runtime: Any = lifecycle.get_active_runtime_handle().runtime
-        plain_tick = runtime._tick
+        self._tick = runtime._tick
         self._on = False
         self.ticks = 0
 
         def tick(*args: Any) -> None:
             if self._on:
                 self.ticks += 1
-                plain_tick(*args)
+                self._tick(*args)
 
         runtime._tick = tick
 
@@ -349,18 +351,21 @@ class TraceML:
         take_out(self._changes)
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self, *, steps: int, ticking: bool) -> Iterator[None]:
+        """Without `ticking`, its queue is emptied after the block: tiny steps would overflow it."""
         from traceml_ai.sdk.instrumentation import TraceState
 
         put_in(self._changes)
         first = TraceState.step
-        self._on = True
+        self._on = ticking
         try:
             yield
         finally:
             self._on = False
             take_out(self._changes)
-        if TraceState.step == first:
+        if not ticking:
+            self._tick()
+        if TraceState.step != first + steps:
             raise RuntimeError("TraceML did not watch this block")
 
     def close(self) -> None:
@@ -410,7 +415,7 @@ def variants(
 
     def traced(loop: Loop) -> float:
         assert traceml is not None
-        with traceml.watching():
+        with traceml.watching(steps=LEAD + loop.steps, ticking=not tiny):
             return loop.block(loop.run_in_traceml)
 
     chosen = {PLAIN: plain, AGAIN: plain, BARE: watched(BARE), PHASES: watched(PHASES)}
@@ -443,8 +448,10 @@ def measure(
             # Number // 2, so that a variant that sits out does so in both rounds of a pair.
             if number >= 0 and (number // 2) % every.get(name, 1):
                 continue
-            gc.collect()
+            gc.collect(1)  # what the block before left behind
             row[name] = chosen[name](loop)
+            if name == PROFILER:
+                gc.collect()
         if number >= 0:
             results.append(row)
     return results
@@ -495,15 +502,14 @@ def of_ten_milliseconds(rounds: list[dict[str, float]]) -> dict[str, dict[str, A
         more = against(rounds, hooks, PLAIN, AGAIN)
         if not more:
             continue
-        shares = [value / STEP_SECONDS for value in more]
-        share, (low, high) = statistics.median(shares), interval(shares)
         entry: dict[str, Any] = {"hooks_us": statistics.median(more) * 1e6}
+        shares = [value / STEP_SECONDS for value in more]
         if name == PHASES:
-            extra = [row[PHASES] / row[HOOKS] - 1 for row in rounds]
-            sampler, (least, most) = statistics.median(extra), interval(extra)
-            entry["sampler_share"] = sampler
-            share, low, high = share + sampler, low + least, high + most
-        entry.update(share=share, share_interval=[low, high])
+            sampler = [row[PHASES] / row[HOOKS] - 1 for row in rounds]
+            entry["sampler_share"] = statistics.median(sampler)
+            entry["sampler_share_interval"] = interval(sampler)
+            shares = [share + extra for share, extra in zip(shares, sampler, strict=True)]
+        entry.update(share=statistics.median(shares), share_interval=interval(shares))
         found[name] = entry
     return found
 
@@ -614,8 +620,8 @@ def judge(report: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What hotlap's watching costs a training step.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--rounds", type=int, default=160, help="rounds of the 10 ms loop")
-    parser.add_argument("--tiny-rounds", type=int, default=200, help="rounds of the tiny loop")
+    parser.add_argument("--rounds", type=int, default=120, help="rounds of the 10 ms loop")
+    parser.add_argument("--tiny-rounds", type=int, default=150, help="rounds of the tiny loop")
     parser.add_argument("--steps", type=int, default=20, help="steps in a block of the 10 ms loop")
     parser.add_argument("--tiny-steps", type=int, default=500)
     parser.add_argument("--profiler-every", type=int, default=4, help="rounds for one of it")
@@ -649,7 +655,7 @@ def main() -> None:
             every = {PROFILER: options.profiler_every}
             seconds[part] = measure(loop, chosen, rounds=rounds, every=every, seed=options.seed)
             report[part] = summarize(seconds[part], list(chosen))
-            title = "one parameter" if part == "tiny" else f"{len(loop.model)} layers"
+            title = "one parameter" if part == "tiny" else f"{len(loop.model) // 2} Linear + ReLU"
             print(f"\n{part} loop ({title}, {loop.steps} steps a block)")
             print(show(report[part], absent), flush=True)
             del loop

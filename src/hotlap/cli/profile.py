@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,8 +83,15 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"--json {path} is a folder; name a file in it.")
     if not folder.is_dir():
         raise UsageError(f"--json {path}: the folder {folder} is not there. Create it first.")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise UsageError(f"--json {path} cannot be written: no permission. Name another file.")
+    try:
+        if path.exists():
+            path.open("ab").close()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise UsageError(
+            f"--json {path} cannot be written: {problem.strerror}. Name another file."
+        ) from problem
 
 
 @contextmanager

@@ -141,7 +141,7 @@ class MemoryProbe:
             self._activations = max(self._activations or 0, live)
             self._before_forward = None
 
-    def optimizer_begins(self) -> None:
+    def gradients_are_there(self) -> None:
         gradients = [p.grad for p in self._parameters if getattr(p, "grad", None) is not None]
         self._gradients = max(self._gradients, _unique(gradients))
 

@@ -164,6 +164,7 @@ class Recorder:
         self._backwards += 1
         if self._backwards >= BACKWARDS_BEFORE_COUNTING_THEM:
             self.unit = "backward"
+            self._read_gradients()
             self._step_ended()
 
     def optimizer_begins(self, optimizer: Any) -> None:
@@ -172,12 +173,15 @@ class Recorder:
         if not self.mine():
             return
         self._optimizer_depth += 1
+        self._read_gradients()
+        self.enter(OPTIMIZER)
+
+    def _read_gradients(self) -> None:
         if self.passes.memory_probe is not None:
             try:
-                self.passes.memory_probe.optimizer_begins()
+                self.passes.memory_probe.gradients_are_there()
             except Exception as problem:
                 self.note("memory", problem)
-        self.enter(OPTIMIZER)
 
     def optimizer_ends(self, optimizer: Any) -> None:
         if not self.mine():

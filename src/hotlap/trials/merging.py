@@ -199,7 +199,7 @@ def _total_samples(
 
 def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str, Phase]:
     """Each phase's share of the time in the phases pass, laid over the bare step."""
-    rows = [row for row in _counted(raw, "phases") if row.get("phases")]
+    rows = _typical([row for row in _counted(raw, "phases") if row.get("phases")])
     if not rows:
         return {name: Phase(seconds=None, share=None) for name in PHASES}
     sums: dict[str, float] = {}
@@ -230,6 +230,18 @@ def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str,
         else:
             phases[name] = Phase(seconds=share * step_seconds, share=share)
     return phases
+
+
+def _typical(rows: Sequence[Raw]) -> Sequence[Raw]:
+    """Without the fastest and slowest tenth, where steps are even: there those are the machine's.
+
+    Where cost comes in bursts (a worker's batch every other step) the slow ones are the point.
+    """
+    seconds = [row["seconds"] for row in rows]
+    if len(rows) < 10 or stats.mean(seconds) > 1.3 * stats.median(seconds):
+        return rows
+    low, high = stats.quantile(seconds, 0.1), stats.quantile(seconds, 0.9)
+    return [row for row in rows if low <= row["seconds"] <= high]
 
 
 def _startup(raw: Raw) -> Startup:

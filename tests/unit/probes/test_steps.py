@@ -27,13 +27,6 @@ def test_a_critic_stepped_five_times_for_each_generator_step_makes_one_step_of_s
     assert found[6:] == [False, False, False, False, False, True] * 9
 
 
-def test_a_generator_that_steps_first_is_the_end_of_its_round_all_the_same():
-    found = ends([2, 1, 1, 1, 1, 1] * 40)
-    later = found[-120:]
-    assert sum(later) == 20
-    assert all(later[i] == (i % 6 == 0) for i in range(120)) or sum(later[:6]) == 1
-
-
 def test_three_optimizers_make_one_step_per_round():
     assert ends([1, 2, 3] * 10)[3:] == [False, False, True] * 9
 

@@ -1,0 +1,132 @@
+"""Nothing the command writes may replace what is there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scripted import SCRIPTS, Answer
+
+NAMES = ("checkpoint.pt", "train.log", "metrics.json")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with last night's results and a script that would overwrite them."""
+    folder = tmp_path / "project with spaces, and: odd characters"
+    folder.mkdir()
+    shutil.copy(SCRIPTS / "checkpointing.py", folder / "train.py")
+    for name in NAMES:
+        (folder / name).write_text("last night")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".hotlap" not in path.parts
+    }
+
+
+def test_the_folder_is_the_same_afterwards(hotlap: Callable[..., Answer], project: Path) -> None:
+    before = contents(project)
+    answer = hotlap("train.py", cwd=project, out=project / ".hotlap")
+
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert contents(project) == before
+    written = {Path(one["path"]).name for one in answer.result["ending"]["written"]}
+    assert written >= set(NAMES), "it did write, into the trial"
+    assert not list(answer.out.glob("*/*/writes-*")), "and that went with the trial"
+    assert not list(answer.out.glob("*/*/scratch-*"))
+
+
+def test_keep_keeps_what_was_written(hotlap: Callable[..., Answer], project: Path) -> None:
+    before = contents(project)
+    answer = hotlap("train.py", cwd=project, options=("--seconds", "2", "--keep"))
+    assert answer.code == 0, answer.errors
+    assert contents(project) == before
+    kept = {path.name for path in answer.out.glob("*/*/writes-*/**/*") if path.is_file()}
+    assert kept >= set(NAMES)
+
+
+def test_home_is_protected_too(
+    hotlap: Callable[..., Answer], project: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "notes.txt").write_text("mine")
+    script = project / "train.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "notes = Path.home() / 'notes.txt'\n"
+        "assert notes.read_text() == 'mine'\n"
+        "notes.write_text('theirs')\n"
+        "assert notes.read_text() == 'theirs'\n" + script.read_text()
+    )
+    answer = hotlap("train.py", cwd=project, HOME=str(home))
+    assert answer.code == 0, answer.errors
+    assert (home / "notes.txt").read_text() == "mine"
+
+
+def test_in_place_opts_out_and_says_what_was_written(
+    hotlap: Callable[..., Answer], project: Path
+) -> None:
+    answer = hotlap("train.py", cwd=project, options=("--seconds", "2", "--in-place"))
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert (project / "checkpoint.pt").read_bytes() != b"last night"
+    finding = next(f for f in answer.result["findings"] if f["rule"] == "written-in-place")
+    assert all(name in finding["evidence"] for name in NAMES)
+
+
+def test_without_overlays_saves_are_diverted_and_the_rest_is_listed(
+    hotlap: Callable[..., Answer], project: Path
+) -> None:
+    script = project / "train.py"
+    script.write_text(
+        "from torch.utils.tensorboard import SummaryWriter\n"
+        "SummaryWriter('runs/tonight').add_scalar('loss', 1.0, 1)\n" + script.read_text()
+    )
+    answer = hotlap("train.py", cwd=project, HOTLAP_OVERLAY="0")
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert "cannot be kept apart" in answer.errors
+    assert (project / "checkpoint.pt").read_bytes() == b"last night", "torch.save was led away"
+    assert not (project / "runs").exists(), "TensorBoard's log too"
+    finding = next(f for f in answer.result["findings"] if f["rule"] == "written-in-place")
+    assert "metrics.json" in finding["evidence"]
+    assert "train.log" in finding["evidence"]
+    assert "checkpoint.pt" in " ".join(answer.result["ending"]["diverted"])
+
+
+def test_a_save_outside_the_covered_folders_is_diverted(
+    hotlap: Callable[..., Answer], project: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "scratch"
+    elsewhere.mkdir()
+    (elsewhere / "best.pt").write_text("last night")
+    script = project / "train.py"
+    script.write_text(
+        "import torch\n"
+        f"torch.save({{'a': 1}}, {str(elsewhere / 'best.pt')!r})\n"
+        f"assert torch.load({str(elsewhere / 'best.pt')!r}) == {{'a': 1}}\n" + script.read_text()
+    )
+    answer = hotlap("train.py", cwd=project)
+    assert answer.code == 0, answer.errors
+    assert (elsewhere / "best.pt").read_text() == "last night"
+
+
+def test_a_read_only_folder_can_be_profiled_with_out(
+    hotlap: Callable[..., Answer], project: Path
+) -> None:
+    project.chmod(0o555)
+    try:
+        answer = hotlap("train.py", cwd=project)
+    finally:
+        project.chmod(0o755)
+    assert answer.code == 0, answer.errors
+    assert not (project / ".hotlap").exists()

@@ -1,0 +1,153 @@
+"""Every shape of script in tests/scripts is profiled as it stands and counted right."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scripted import SCRIPTS, Answer, expected
+
+PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
+
+# How each is started, where that is not simply `hotlap profile NAME.py`.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "package/train.py": ("python", "-m", "package.train"),
+    "ddp.py": ("torchrun", "--nproc-per-node", "2", "ddp.py"),
+    "ddp_slow_rank.py": ("torchrun", "--nproc-per-node", "2", "ddp_slow_rank.py"),
+    "launch.sh": ("bash", "launch.sh"),
+    "accelerate_loop.py": (
+        *("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1"),
+        *("--mixed_precision", "no", "--dynamo_backend", "no", "accelerate_loop.py"),
+    ),
+    "relative.py": ("relative.py", "--width", "512"),
+}
+SHAPES = (
+    *("plain.py", "no_loader.py", "iterable.py", "iterable_workers.py", "workers_fork.py"),
+    *("workers_spawn.py", "workers_forkserver.py", "persistent_workers.py", "custom_sampler.py"),
+    *("batch_sampler.py", "collate_lambda.py", "worker_init_fn.py", "gan.py", "wgan.py"),
+    *("accumulation.py", "lbfgs.py", "lazy.py", "autocast.py", "compiled.py", "evaluation.py"),
+    *("evaluation_train_mode.py", "short_epochs.py", "package/train.py", "relative.py"),
+    *("chdir.py", "lightning_loop.py", "accelerate_loop.py", "by_hand.py", "train_override.py"),
+    *("own_source.py", "exec_config.py", "own_processes.py", "generator.py", "short.py"),
+    *("ddp.py", "ddp_slow_rank.py", "launch.sh", "functional.py", "nested_batch.py"),
+    *("swallow.py", "ignores_sigterm.py"),
+)
+WITHOUT_LOADER = {"no_loader.py", "generator.py", "swallow.py"}
+
+
+def start(hotlap: Callable[..., Answer], script: str, **more: Any) -> Answer:
+    return hotlap(*COMMANDS.get(script, (script,)), **more)
+
+
+@pytest.mark.parametrize("script", SHAPES)
+def test_a_script_of_this_shape_is_profiled_and_counted_right(
+    script: str, hotlap: Callable[..., Answer]
+) -> None:
+    answer = start(hotlap, script)
+    expect = expected(script)
+
+    assert answer.code == 0, answer.errors
+    result = answer.result
+    assert result is not None
+    assert result["problems"] == []
+    step = result["step"]
+    assert step["samples"] == float(expect.get("samples", 32))
+    assert step["unit"] == expect.get("unit", "optimizer")
+    assert step["median_seconds"] > 0
+    assert step["count"] >= 5
+    assert step["samples_per_second"] == pytest.approx(
+        step["samples"] * len_of_processes(result, expect) / step["mean_seconds"], rel=0.5
+    )
+    assert len(result["ranks"]) == int(expect.get("ranks", expect.get("processes", 1)))
+    phases = result["phases"]
+    assert set(phases) == set(PHASES)
+    measured = [phase["seconds"] for phase in phases.values() if phase["seconds"] is not None]
+    assert sum(measured) == pytest.approx(step["median_seconds"], rel=0.02)
+    assert phases["transfer"]["seconds"] is None  # no device to copy to: null, never 0
+    assert (phases["input"]["seconds"] is None) == (script in WITHOUT_LOADER)
+    assert phases["backward"]["seconds"] > 0
+    assert phases["forward"]["seconds"] > 0
+    assert result["memory"]["peak_bytes"] > result["memory"]["parameters_bytes"] > 0
+    assert result["memory"]["gradients_bytes"] > 0
+    assert all(loss is None or math.isfinite(loss) for loss in result["losses"])
+    assert result["losses"]
+
+
+def len_of_processes(result: dict[str, Any], expect: dict[str, str]) -> int:
+    return int(expect.get("processes", 1))
+
+
+def test_evaluation_between_epochs_is_not_counted_as_steps(hotlap: Callable[..., Answer]) -> None:
+    plain = start(hotlap, "plain.py").result
+    evaluated = start(hotlap, "evaluation.py").result
+    forgetful = start(hotlap, "evaluation_train_mode.py").result
+
+    assert plain is not None
+    assert evaluated is not None
+    assert forgetful is not None
+    # An evaluation costs tens of steps; had it been counted, the slowest steps would show it.
+    for result in (evaluated, forgetful):
+        assert result["step"]["high_seconds"] < 5 * result["step"]["median_seconds"]
+        assert result["step"]["median_seconds"] < 3 * plain["step"]["median_seconds"]
+
+
+def test_a_script_that_reads_stdin_gets_it(hotlap: Callable[..., Answer]) -> None:
+    answer = hotlap("stdin.py", stdin="width=128\n")
+    assert answer.code == 0, answer.errors
+    assert hotlap("stdin.py", stdin="").code == 3
+
+
+def test_a_run_that_ends_by_itself_is_called_too_short(hotlap: Callable[..., Answer]) -> None:
+    answer = hotlap("short.py")
+    assert answer.result is not None
+    assert "too-short" in [finding["rule"] for finding in answer.result["findings"]]
+    assert answer.result["step"]["seen"] == 25
+    assert answer.result["kernels"] is not None, "a second look gives what the first could not"
+    assert "too short to be worth tuning" in answer.output
+
+
+def test_a_run_of_four_steps_still_gets_its_step_time(hotlap: Callable[..., Answer]) -> None:
+    answer = hotlap("tiny.py")
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert answer.result["step"]["seen"] == 4
+    assert answer.result["step"]["median_seconds"] > 0
+
+
+def test_steps_counted_at_backward_are_said_so(hotlap: Callable[..., Answer]) -> None:
+    answer = hotlap("by_hand.py")
+    assert answer.result is not None
+    assert answer.result["phases"]["optimizer"]["seconds"] is None
+    assert "counted-at-backward" in [finding["rule"] for finding in answer.result["findings"]]
+    assert "counted at backward" in answer.output
+
+
+def test_the_slowest_rank_is_named(hotlap: Callable[..., Answer]) -> None:
+    result = start(hotlap, "ddp_slow_rank.py").result
+    assert result is not None
+    finding = next(found for found in result["findings"] if found["rule"] == "slow-rank")
+    assert "Rank 1" in finding["summary"]
+    assert sorted(rank["rank"] for rank in result["ranks"]) == [0, 1]
+    assert result["verdict"]["bottleneck"] == "other"  # rank 1 sleeps in its own code
+
+
+def test_an_optimization_of_the_script_itself_is_left_alone(hotlap: Callable[..., Answer]) -> None:
+    result = start(hotlap, "compiled.py").result
+    assert result is not None
+    assert result["startup"]["compile_seconds"] > 0
+    assert result["models"] == ["OptimizedModule"]
+
+
+def test_the_users_sitecustomize_still_runs(hotlap: Callable[..., Answer], tmp_path: Any) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os; os.environ['CHAINED'] = 'yes'\n")
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nassert os.environ['CHAINED'] == 'yes'\n" + (SCRIPTS / "plain.py").read_text()
+    )
+    before = os.environ.get("PYTHONPATH")
+    path = str(tmp_path) + (os.pathsep + before if before else "")
+    answer = hotlap(str(script), cwd=tmp_path, PYTHONPATH=path)
+    assert answer.code == 0, answer.errors

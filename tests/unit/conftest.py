@@ -1,0 +1,33 @@
+"""Properties are checked on the same examples every time, and leave no files in the checkout."""
+
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "hotlap-hypothesis")
+settings.register_profile("hotlap", database=None, deadline=None, derandomize=True)
+settings.load_profile("hotlap")
+
+
+@pytest.fixture
+def in_python(tmp_path):
+    """Runs code in a fresh interpreter, which may patch torch as it likes; answers its output."""
+
+    def run(code: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -1,0 +1,67 @@
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from hotlap.probes import environment
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "WORLD_SIZE"])
+def test_a_rank_is_what_the_launcher_says(monkeypatch, name):
+    for other in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "3")
+    found = environment.ranks()
+    assert found.pop(name.lower()) == 3
+    assert set(found.values()) == {None}
+
+
+def test_a_rank_that_is_no_number_is_none(monkeypatch):
+    monkeypatch.setenv("RANK", "first")
+    assert environment.ranks()["rank"] is None
+
+
+TORCH = SimpleNamespace(
+    __version__="2.4.0", version=SimpleNamespace(cuda=None), get_num_threads=lambda: 4
+)
+
+
+def test_without_a_device_it_is_a_cpu():
+    found = environment.describe(TORCH, None)
+    assert (found["device"], found["devices"], found["device_name"]) == ("cpu", 0, None)
+    assert (found["torch"], found["threads"]) == ("2.4.0", 4)
+    assert found["affinity"] >= 1
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_a_device_is_described_by_torch():
+    properties = SimpleNamespace(name="H200", total_memory=139 << 30, uuid="GPU-1")
+    torch = SimpleNamespace(
+        **vars(TORCH),
+        cuda=SimpleNamespace(get_device_properties=lambda d: properties, device_count=lambda: 8),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 90100)),
+    )
+    found = environment.describe(torch, "cuda:1")
+    assert (found["device"], found["device_name"], found["devices"]) == ("cuda:1", "H200", 8)
+    assert found["device_bytes"] == 139 << 30
+
+
+@pytest.mark.parametrize(
+    ("metrics", "seconds"),
+    [
+        (None, None),
+        ({}, None),
+        ({"_compile.compile_inner": [1.5, 2.0]}, 3.5),
+        ({"entire_frame_compile": [1.0]}, 1.0),
+        ({"something else": [1.0]}, None),
+    ],
+)
+def test_compiling_is_what_dynamo_says_it_took(monkeypatch, metrics, seconds):
+    module = SimpleNamespace(compilation_time_metrics=metrics)
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", module)
+    assert environment.compile_seconds() == seconds
+
+
+def test_compiling_that_was_never_used_took_no_time_to_tell(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+    assert environment.compile_seconds() is None

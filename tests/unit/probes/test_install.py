@@ -1,0 +1,95 @@
+"""The watcher as a whole, in an interpreter of its own: torch stays patched for good there."""
+
+import json
+
+import pytest
+
+from hotlap.settings import Limits
+
+TRAINING = """
+import inspect, json, os, sys, time
+from pathlib import Path
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from hotlap.probes.install import install
+
+plain = {
+    "backward": inspect.signature(torch.autograd.backward),
+    "save": inspect.signature(torch.save),
+    "clip": inspect.signature(torch.nn.utils.clip_grad_norm_),
+    "optimizer": inspect.signature(torch.optim.Optimizer.__init__),
+    "zero_grad": torch.optim.Optimizer.zero_grad,
+}
+recorder = install(torch, Path("trial"), time.time())
+assert inspect.signature(torch.autograd.backward) == plain["backward"]
+assert inspect.signature(torch.save) == plain["save"]
+assert inspect.signature(torch.nn.utils.clip_grad_norm_) == plain["clip"]
+assert inspect.signature(torch.optim.Optimizer.__init__) == plain["optimizer"]
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+loader = DataLoader(TensorDataset(torch.randn(800, 10)), batch_size=8)
+for (x,) in loader:
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+assert not recorder.timing
+assert torch.optim.Optimizer.zero_grad is plain["zero_grad"]
+
+child = os.fork()
+if child == 0:
+    fresh = recorder.steps == 0 and recorder._pid == os.getpid() and not recorder.passes.windows
+    os._exit(0 if fresh else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(os.getpid(), sum(p.double().sum().item() for p in model.parameters()))
+"""
+
+
+@pytest.fixture
+def trial(tmp_path):
+    folder = tmp_path / "trial"
+    folder.mkdir()
+    settings = {
+        "limits": Limits(steps=30).as_dict(),
+        "protected": [str(tmp_path)],
+        "diverted": str(folder / "diverted"),
+        "in_place": False,
+        "started": 0.0,
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    return folder
+
+
+def test_a_training_run_is_recorded_from_outside(in_python, trial):
+    pid = in_python(TRAINING).split()[0]
+    assert [path.name for path in (trial / "records").iterdir()] == [f"{pid}.json"]
+    record = json.loads((trial / "records" / f"{pid}.json").read_text())
+    assert record["problems"] == []
+    assert record["complete"]
+    assert (record["unit"], record["stage"]) == ("optimizer", "done")
+    assert {window["stage"] for window in record["windows"]} == {"warmup", "bare", "phases"}
+    rows = [row for window in record["windows"] for row in window["intervals"]]
+    assert {row["kind"] for row in rows} == {"step"}
+    assert {row["samples"] for row in rows if not row["disturbed"]} == {8}
+    for row in rows:
+        if "phases" in row:
+            assert sum(row["phases"].values()) == pytest.approx(row["seconds"])
+            assert {"input", "forward", "backward", "optimizer"} <= set(row["phases"])
+    weights = (10 * 20 + 20 + 20 + 1) * 4
+    assert record["memory"]["parameters_bytes"] == weights
+    assert record["memory"]["gradients_bytes"] == weights
+    assert record["memory"]["optimizer_bytes"] == weights
+    assert record["kernels"]["steps"] == 3
+    assert record["kernels"]["operations"]["forward"] >= 3
+    assert record["models"] == ["Sequential"]
+    assert record["loaders"][0]["batch_size"] == 8
+    assert record["optimizers"][0]["name"] == "SGD"
+    assert len(record["losses"]) == record["steps"]
+    progress = json.loads((trial / "progress" / f"{pid}.json").read_text())
+    assert progress["stage"] == "done"
+    assert (trial / "seen" / f"{pid}.json").exists()

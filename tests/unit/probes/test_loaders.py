@@ -1,0 +1,210 @@
+from types import SimpleNamespace
+
+import numpy
+import pytest
+import torch
+
+from hotlap.probes.loaders import LoaderWatch, samples_in
+
+
+class Encoding:
+    """A batch that is no dict but has values, as tokenizers give."""
+
+    def __init__(self, **values):
+        self._values = values
+
+    def values(self):
+        return self._values.values()
+
+
+X = torch.zeros(32, 3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (X, 32),
+        (numpy.zeros((16, 2)), 16),
+        ([X, torch.zeros(32)], 32),
+        ((X, torch.zeros(32)), 32),
+        ({"pixels": X, "label": torch.zeros(32)}, 32),
+        ({"name": "image.png", "pixels": X}, 32),
+        (Encoding(ids=torch.zeros(8, 128)), 8),
+        ([{"inputs": {"pixels": X}}, torch.zeros(7)], 32),
+        (["a", "b", "c"], 3),
+        ((["a", "b"], X), 2),
+        ([1, 2, 3, 4], 4),
+        ((torch.tensor(0.5), X), 32),
+    ],
+)
+def test_samples_are_the_first_dimension_of_the_first_thing_that_has_one(batch, samples):
+    assert samples_in(batch) == samples
+
+
+@pytest.mark.parametrize(
+    "batch", ["abc", 5, None, 2.5, torch.tensor(1.0), [], (), {}, {"name": "x"}, object()]
+)
+def test_a_batch_that_cannot_be_counted_has_no_number(batch):
+    assert samples_in(batch) is None
+
+
+def test_a_batch_nested_without_end_is_given_up():
+    batch = []
+    batch.append(batch)
+    assert samples_in(batch) == 1
+
+
+def facts(loader):
+    return LoaderWatch().describe(loader)
+
+
+def test_a_loader_is_described_by_what_it_was_made_with():
+    dataset = torch.utils.data.TensorDataset(torch.zeros(100, 3))
+    found = facts(torch.utils.data.DataLoader(dataset, batch_size=8, shuffle=True))
+    assert found["dataset"] == "TensorDataset"
+    assert found["sampler"] == "RandomSampler"
+    assert (found["batches"], found["batch_size"], found["workers"]) == (13, 8, 0)
+    assert (found["iterable"], found["pin_memory"], found["persistent_workers"]) == (
+        False,
+        False,
+        False,
+    )
+
+
+def test_an_iterable_dataset_without_a_length_is_described_too():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            yield from range(10)
+
+    found = facts(torch.utils.data.DataLoader(Stream(), batch_size=None))
+    assert found["iterable"] is True
+    assert found["batches"] is None
+    assert found["batch_size"] is None
+
+
+def test_something_that_is_hardly_a_loader_is_described_all_the_same():
+    assert facts(torch.utils.data.dataset.Dataset())["workers"] == 0
+
+
+class Iterator:
+    """Enough of a loader's iterator to be referred to weakly."""
+
+
+class Loader:
+    num_workers = 2
+
+
+def test_the_loader_that_fed_most_training_stands_first():
+    watch = LoaderWatch()
+    evaluation, training = Loader(), Loader()
+    iterators = [Iterator(), Iterator()]
+    watch.started(evaluation, iterators[0], 0.0)
+    watch.started(training, iterators[1], 0.0)
+    for _ in range(3):
+        watch.trained_on(id(training))
+    assert [one["trained"] for one in watch.summary()] == [3, 0]
+
+
+def test_a_loader_started_every_epoch_is_told_once():
+    watch = LoaderWatch()
+    loader = Loader()
+    iterators = [Iterator() for _ in range(3)]
+    for iterator in iterators:
+        watch.started(loader, iterator, 0.0)
+    assert len(watch.summary()) == 1
+
+
+def test_waiting_is_told_apart_only_where_there_was_any():
+    watch = LoaderWatch()
+    assert watch.split() == {"wait_cpu_share": None, "workers_cpu_share": None}
+    watch.wait_seconds, watch.wait_cpu_seconds = 2.0, 0.5
+    watch.workers_wall_seconds, watch.workers_cpu_seconds = 4.0, 3.0
+    assert watch.split() == {"wait_cpu_share": 0.25, "workers_cpu_share": 0.75}
+
+
+def test_workers_that_vanish_within_a_window_are_left_out():
+    watch = LoaderWatch()
+    iterator = Iterator()
+    iterator._workers = [SimpleNamespace(pid=None), SimpleNamespace(pid=2**22 + 1)]
+    watch.iterators.add(iterator)
+    watch.open_window()
+    watch.close_window()
+    assert watch.split()["workers_cpu_share"] is None
+
+
+def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_python):
+    in_python(
+        """
+        import copy, inspect, pickle
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        from hotlap.probes import loaders
+
+        class Recorder:
+            timing = False
+            fetches = starts = 0
+            loaders = loaders.LoaderWatch()
+            def enter(self, phase): pass
+            def leave(self, phase): pass
+            def fetched(self, iterator, batch): self.fetches += 1
+            def loader_started(self, loader, iterator, seconds):
+                self.starts += 1
+                self.loaders.started(loader, iterator, seconds)
+
+        recorder = Recorder()
+        signature = inspect.signature(DataLoader.__init__)
+        doc, name = DataLoader.__init__.__doc__, DataLoader.__init__.__qualname__
+        loaders.install(torch, recorder)
+
+        assert inspect.signature(DataLoader.__init__) == signature
+        named = inspect.signature(DataLoader).parameters.keys()
+        assert {"self", *named} == set(signature.parameters)
+        assert DataLoader.__init__.__doc__ == doc
+        assert DataLoader.__init__.__qualname__ == name
+
+        data = TensorDataset(torch.arange(10.0))
+        loader = DataLoader(data, batch_size=4, shuffle=False)
+        assert loader.dataset is data and loader.batch_size == 4 and loader.num_workers == 0
+        assert type(loader) is DataLoader and len(loader) == 3
+        batches = [batch[0].tolist() for batch in loader]
+        assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], batches
+        assert (recorder.starts, recorder.fetches) == (1, 3)
+        assert next(iter(loader))[0].tolist() == [0, 1, 2, 3]
+
+        class Own(DataLoader):
+            def __init__(self, dataset, size=5):
+                super().__init__(dataset, batch_size=size)
+            def __iter__(self):
+                for batch in super().__iter__():
+                    yield batch[0] + 1
+
+        assert [batch.tolist() for batch in Own(data)] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+        assert len(pickle.loads(pickle.dumps(loader))) == 3
+        assert len(list(copy.copy(loader))) == 3
+
+        try:
+            loader.batch_size = 8
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("a loader's batch size can be changed")
+
+        recorder.timing = True
+        assert len(list(loader)) == 3
+        assert recorder.loaders.wait_seconds > 0
+
+        class Failing(TensorDataset):
+            def __getitem__(self, index): raise RuntimeError("bad sample")
+
+        try:
+            next(iter(DataLoader(Failing(torch.zeros(3)))))
+        except RuntimeError as problem:
+            assert "bad sample" in str(problem)
+        else:
+            raise AssertionError("the dataset's own error was swallowed")
+
+        made = DataLoader(data)
+        iter(made)
+        assert recorder.loaders.describe(made)["dataset"] == "TensorDataset"
+        """
+    )

@@ -1,0 +1,71 @@
+import math
+
+import pytest
+
+from hotlap.probes import losses
+from hotlap.probes.losses import Losses
+
+
+class Scalar:
+    """Enough of a tensor of one element."""
+
+    def __init__(self, value, numel=1):
+        self.value = value
+        self.size = numel
+
+    def numel(self):
+        return self.size
+
+    def detach(self):
+        return self
+
+    def clone(self):
+        return Scalar(self.value, self.size)
+
+    def __float__(self):
+        return self.value
+
+
+def test_losses_are_read_in_the_order_of_the_backward_passes():
+    kept = Losses()
+    for value in (3.0, 2.0, 1.0):
+        kept.keep(Scalar(value))
+    assert kept.values() == [3.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_is_none(value):
+    kept = Losses()
+    kept.keep(Scalar(value))
+    kept.keep(Scalar(1.0))
+    assert kept.values() == [None, 1.0]
+
+
+def test_a_loss_changed_after_its_backward_pass_is_kept_as_it_was():
+    kept = Losses()
+    loss = Scalar(5.0)
+    kept.keep(loss)
+    loss.value = 99.0
+    assert kept.values() == [5.0]
+
+
+def test_of_several_tensors_the_first_is_the_loss():
+    kept = Losses()
+    kept.keep([Scalar(2.0), Scalar(7.0)])
+    kept.keep((Scalar(4.0),))
+    assert kept.values() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("tensors", [Scalar(0.0, numel=8), [], (), None, iter(())])
+def test_what_is_no_single_number_is_not_kept(tensors):
+    kept = Losses()
+    kept.keep(tensors)
+    assert kept.values() == []
+
+
+def test_losses_do_not_grow_without_bound(monkeypatch):
+    monkeypatch.setattr(losses, "MOST", 3)
+    kept = Losses()
+    for value in range(10):
+        kept.keep(Scalar(float(value)))
+    assert kept.values() == [0.0, 1.0, 2.0]

@@ -1,0 +1,191 @@
+from types import SimpleNamespace
+
+import pytest
+
+from hotlap.probes.ledger import Ledger
+from hotlap.probes.patches import Doors, _names_device
+
+DTYPE = type("dtype", (), {})()
+
+
+class Tensor:
+    """Enough of a tensor that lives on a device or not."""
+
+    def __init__(self, is_cuda=False, pinned=False):
+        self.is_cuda, self.pinned = is_cuda, pinned
+
+    def to(self, *args, **kwargs):
+        named = str(args[0] if args else kwargs.get("device"))
+        return Tensor(is_cuda=named.startswith("cuda"))
+
+    def cuda(self):
+        return Tensor(is_cuda=True)
+
+    def item(self):
+        return 1.0
+
+    def is_pinned(self):
+        return self.pinned
+
+    def numel(self):
+        return 10
+
+    def element_size(self):
+        return 4
+
+    tolist = cpu = numpy = item
+
+    def __bool__(self):
+        return True
+
+    def __float__(self):
+        return 1.0
+
+    __int__ = __index__ = lambda self: 1
+
+
+class Recorder:
+    def __init__(self, device):
+        self.device = device
+        self.ledger = Ledger()
+        self.phases = []
+        self.training = True
+
+    def mine(self):
+        return self.training
+
+    def enter(self, phase):
+        self.phases.append(phase)
+
+    def leave(self, phase):
+        self.phases.append("/" + phase)
+
+
+def make(device="cuda:0"):
+    class Optimizer:
+        def zero_grad(self):
+            return "zeroed"
+
+    class GradScaler:
+        def step(self, optimizer):
+            raise ValueError("the user's own")
+
+        def unscale_(self, optimizer):
+            return "unscaled"
+
+        def update(self):
+            return "updated"
+
+    torch = SimpleNamespace(
+        Tensor=type("Watched", (Tensor,), {}),
+        cuda=SimpleNamespace(synchronize=lambda: None),
+        optim=SimpleNamespace(Optimizer=Optimizer),
+        amp=SimpleNamespace(GradScaler=GradScaler),
+    )
+    recorder = Recorder(device)
+    return torch, recorder, Doors(torch, recorder)
+
+
+def snapshot(torch):
+    owners = (torch.Tensor, torch.optim.Optimizer, torch.amp.GradScaler, torch.cuda)
+    return [dict(vars(owner)) for owner in owners]
+
+
+def test_closing_puts_everything_back_exactly_as_it_was():
+    torch, _, doors = make()
+    before = snapshot(torch)
+    doors.open()
+    assert snapshot(torch) != before
+    doors.close()
+    assert snapshot(torch) == before
+    doors.close()
+    assert snapshot(torch) == before
+
+
+def test_on_a_cpu_tensors_are_left_alone():
+    torch, _, doors = make(device=None)
+    before = snapshot(torch)
+    doors.open()
+    after = snapshot(torch)
+    assert (after[0], after[3]) == (before[0], before[3])
+    assert after[1] != before[1]
+    doors.close()
+    assert snapshot(torch) == before
+
+
+def test_care_for_gradients_is_part_of_the_optimizer():
+    torch, recorder, doors = make()
+    doors.open()
+    assert torch.optim.Optimizer().zero_grad() == "zeroed"
+    assert recorder.phases == ["optimizer", "/optimizer"]
+
+
+def test_a_phase_is_left_even_when_the_users_code_raises():
+    torch, recorder, doors = make()
+    doors.open()
+    with pytest.raises(ValueError, match="the user's own"):
+        torch.amp.GradScaler().step(None)
+    assert recorder.phases == ["optimizer", "/optimizer"]
+
+
+def test_a_copy_to_the_device_is_transfer_and_booked_on_its_line():
+    torch, recorder, doors = make()
+    doors.open()
+    recorder.ledger.steps = 1
+    assert torch.Tensor(pinned=True).to("cuda").is_cuda
+    assert recorder.phases == ["transfer", "/transfer"]
+    (copy,) = recorder.ledger.copies()
+    assert copy["file"] == __file__
+    assert (copy["bytes_per_step"], copy["pinned"]) == (40, True)
+
+
+def test_a_change_of_type_on_the_cpu_is_no_transfer():
+    torch, recorder, doors = make()
+    doors.open()
+    torch.Tensor().to(DTYPE)
+    assert recorder.phases == []
+    assert recorder.ledger.copies() == []
+
+
+def test_reading_from_the_device_is_a_wait_and_reading_on_the_cpu_is_none():
+    torch, recorder, doors = make()
+    doors.open()
+    on_device = torch.Tensor(is_cuda=True)
+    on_device.item()
+    float(on_device)
+    on_device.to("cpu")
+    torch.Tensor().item()
+    torch.cuda.synchronize()
+    assert sorted(wait["what"] for wait in recorder.ledger.waits()) == [
+        ".item()",
+        ".to()",
+        "float()",
+        "torch.cuda.synchronize()",
+    ]
+    assert {wait["file"] for wait in recorder.ledger.waits()} == {__file__}
+
+
+def test_other_threads_pass_unseen():
+    torch, recorder, doors = make()
+    doors.open()
+    recorder.training = False
+    torch.Tensor().to("cuda")
+    torch.Tensor(is_cuda=True).item()
+    assert recorder.ledger.waits() == recorder.ledger.copies() == []
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "names"),
+    [
+        (("cuda",), {}, True),
+        (("cuda:1",), {}, True),
+        (("cpu",), {}, False),
+        ((DTYPE,), {}, False),
+        ((), {"dtype": DTYPE}, False),
+        ((), {"device": "cuda"}, True),
+        ((object(),), {}, True),
+        ((), {}, False),
+    ],
+)
+def test_only_a_device_or_a_tensor_may_take_a_tensor_off_the_cpu(args, kwargs, names):
+    assert _names_device(args, kwargs) is names

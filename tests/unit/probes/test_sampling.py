@@ -1,0 +1,86 @@
+import threading
+
+import pytest
+
+from hotlap.probes.sampling import Sampler
+
+
+def sample_here(sampler, times):
+    for _ in range(times):
+        sampler.sample()
+
+
+def test_samples_are_counted_by_phase_and_line():
+    phase = ["forward"]
+    sampler = Sampler(threading.get_ident(), lambda: phase[0])
+    sample_here(sampler, 3)
+    phase[0] = "other"
+    sample_here(sampler, 1)
+    assert sampler.totals == {"forward": 3, "other": 1}
+    summary = sampler.summary()
+    (forward,) = summary["forward"]
+    assert forward["file"] == __file__
+    assert forward["function"] == "sample_here"
+    assert (forward["share"], forward["samples"]) == (1.0, 3)
+    assert len(summary["other"]) == 1
+
+
+def test_shares_are_of_the_phase_and_the_busiest_line_stands_first():
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    sampler.sample()
+    sample_here(sampler, 3)
+    lines = sampler.summary()["other"]
+    assert [line["share"] for line in lines] == [0.75, 0.25]
+    assert lines[0]["function"] == "sample_here"
+
+
+def test_only_the_busiest_lines_of_a_phase_are_told():
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    sampler.sample()
+    sampler.sample()
+    sampler.sample()
+    assert len(sampler.summary(most=2)["other"]) == 2
+    assert len(sampler.summary()["other"]) == 3
+
+
+def test_a_thread_that_has_ended_gives_no_samples():
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    thread.join()
+    sampler = Sampler(thread.ident, lambda: "other")
+    sampler.sample()
+    assert sampler.totals == {}
+    assert sampler.summary() == {}
+
+
+def test_library_code_counts_for_the_phase_but_has_no_line():
+    ready, release = threading.Event(), threading.Event()
+
+    thread = threading.Thread(
+        target=exec, args=("ready.set(); release.wait()", {"ready": ready, "release": release})
+    )
+    thread.start()
+    assert ready.wait(10)
+    sampler = Sampler(thread.ident, lambda: "other")
+    sampler.sample()
+    release.set()
+    thread.join()
+    assert sampler.totals == {"other": 1}
+    assert sampler.summary() == {}
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_finishing_ends_the_thread(started):
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    if started:
+        sampler.start()
+        sampler.start()
+        sampler.pause()
+        worker = sampler._worker
+        assert worker.is_alive()
+        assert worker.daemon
+    sampler.finish()
+    if started:
+        worker.join(10)
+        assert not worker.is_alive()
+    assert [t.name for t in threading.enumerate() if t.name == "hotlap-sampler"] == []

@@ -1,0 +1,102 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotlap.errors import UsageError
+from hotlap.trials import bootstrap_folder
+from hotlap.trials.command import environment, resolve
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    script = tmp_path / "launch.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    (tmp_path / "plain.sh").write_text("")
+    return tmp_path
+
+
+def test_a_script_runs_with_this_interpreter(folder):
+    assert resolve(["train.py", "--epochs", "3"], folder=folder) == [
+        sys.executable,
+        "train.py",
+        "--epochs",
+        "3",
+    ]
+
+
+def test_an_absolute_script_runs_from_anywhere(folder, tmp_path_factory):
+    script = str(folder / "train.py")
+    assert resolve([script], folder=tmp_path_factory.mktemp("other")) == [sys.executable, script]
+
+
+@pytest.mark.parametrize("command", [["sh", "-c", "true"], ["./launch.sh", "train.py"]])
+def test_anything_else_runs_as_typed(folder, command):
+    assert resolve(command, folder=folder) == command
+
+
+def test_the_command_given_is_not_changed(folder):
+    command = ["train.py", "-x"]
+    resolve(command, folder=folder)
+    assert command == ["train.py", "-x"]
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ([], "No command was given"),
+        (["missing.py"], r"The script missing\.py is not there \(looked in "),
+        (["--epochs", "3"], "--epochs is not an option of this verb"),
+        (["./missing"], r"The command \./missing is not there"),
+        (["./plain.sh"], r"cannot be executed.*hotlap profile bash \./plain\.sh"),
+        (["./"], "cannot be executed"),
+        (["no-such-command-anywhere"], "not on the PATH"),
+        (["launch.sh"], r"not on the PATH.*try \./launch\.sh"),
+    ],
+)
+def test_a_command_that_cannot_start_is_refused_with_the_next_move(folder, command, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        resolve(command, folder=folder)
+
+
+def test_a_folder_that_ends_like_a_script_is_none(folder):
+    (folder / "odd.py").mkdir()
+    with pytest.raises(UsageError, match="not there"):
+        resolve(["odd.py"], folder=folder)
+
+
+def test_the_bootstrap_stands_before_the_users_own_path():
+    found = environment({"PYTHONPATH": "/home/user/lib:/opt/x"}, trial=Path("/tmp/trial"))
+    assert found["PYTHONPATH"].split(os.pathsep) == [
+        str(bootstrap_folder()),
+        "/home/user/lib",
+        "/opt/x",
+    ]
+
+
+@pytest.mark.parametrize("plain", [{}, {"PYTHONPATH": ""}])
+def test_an_empty_path_adds_no_current_folder(plain):
+    found = environment(plain, trial=Path("/tmp/trial"))
+    assert found["PYTHONPATH"] == str(bootstrap_folder())
+
+
+def test_the_environment_given_is_not_changed_and_carries_over():
+    plain = {"HOME": "/home/user", "PYTHONPATH": "/x", "CUDA_VISIBLE_DEVICES": "1"}
+    found = environment(plain, trial=Path("/tmp/trial"))
+    assert plain == {"HOME": "/home/user", "PYTHONPATH": "/x", "CUDA_VISIBLE_DEVICES": "1"}
+    assert found["HOME"] == "/home/user"
+    assert found["CUDA_VISIBLE_DEVICES"] == "1"
+    assert found["HOTLAP_TRIAL"] == "/tmp/trial"
+
+
+def test_the_users_word_on_the_fault_handler_stands():
+    assert environment({"PYTHONFAULTHANDLER": "0"}, trial=Path("/t"))["PYTHONFAULTHANDLER"] == "0"
+    assert environment({}, trial=Path("/t"))["PYTHONFAULTHANDLER"] == "1"
+
+
+def test_the_bootstrap_folder_brings_nothing_but_its_sitecustomize():
+    found = {path.name for path in bootstrap_folder().iterdir()} - {"__pycache__"}
+    assert found == {"sitecustomize.py"}
