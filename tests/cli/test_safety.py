@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scripted import SCRIPTS, Answer
+from scripted import SCRIPTS, Answer, clean_environment
 
 NAMES = ("checkpoint.pt", "train.log", "metrics.json")
 
@@ -130,3 +134,49 @@ def test_a_read_only_folder_can_be_profiled_with_out(
         project.chmod(0o755)
     assert answer.code == 0, answer.errors
     assert not (project / ".hotlap").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root every test here takes this path")
+def test_without_root_a_user_namespace_does_it(project: Path, tmp_path: Path) -> None:
+    before = contents(project)
+    done = without_mount_rights(
+        [*PROFILE, "--out", str(tmp_path / "out"), "--json", str(tmp_path / "a.json"), "train.py"],
+        project,
+    )
+    assert done.returncode == 0, done.stderr
+    assert contents(project) == before
+    assert json.loads((tmp_path / "a.json").read_text())["ending"]["overlay_refused"] is None
+
+
+def test_a_system_that_refuses_overlays_is_said_so_before_the_first_trial(
+    project: Path, tmp_path: Path
+) -> None:
+    # Inside a user namespace that allows no further ones, and without the right to mount.
+    script = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"'
+    done = without_mount_rights(
+        [*PROFILE, "--out", str(tmp_path / "out"), "--json", str(tmp_path / "a.json"), "train.py"],
+        project,
+        before=["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cannot be kept apart on this system: user namespaces are refused" in " ".join(
+        done.stderr.split()
+    )
+    assert (project / "checkpoint.pt").read_bytes() == b"last night"
+
+
+PROFILE = [sys.executable, "-m", "hotlap", "profile", "--seconds", "2"]
+
+
+def without_mount_rights(
+    words: list[str], folder: Path, before: list[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    drop = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
+    return subprocess.run(
+        [*(before or []), *drop, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean_environment(),
+    )

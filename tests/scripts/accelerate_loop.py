@@ -1,4 +1,5 @@
 """Hugging Face Accelerate: prepare() and accelerator.backward()."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

@@ -1,4 +1,5 @@
 """Gradient accumulation: four batches of 32 per optimizer step."""
+
 # expect: samples=128 unit=optimizer
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """Mixed precision on CPU: autocast to bfloat16, GradScaler, unscale and clipping."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

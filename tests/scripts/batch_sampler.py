@@ -1,4 +1,5 @@
 """DataLoader with the user's own batch_sampler (so that loader.batch_size is None)."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """No optimizer object: loss.backward() and then the parameters are updated by hand."""
+
 # expect: samples=32 unit=backward
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """Changes into a fresh temporary folder, writes its log file there and trains."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import os

@@ -1,4 +1,5 @@
 """Every 10 steps writes checkpoint.pt, train.log and metrics.json in the current folder."""
+
 # expect: samples=32 unit=optimizer writes=checkpoint.pt,train.log,metrics.json
 import argparse
 import json

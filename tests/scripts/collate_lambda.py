@@ -1,4 +1,5 @@
 """DataLoader whose collate_fn is a lambda."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """torch.compile on a tiny MLP."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

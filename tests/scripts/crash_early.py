@@ -1,4 +1,5 @@
 """Raises ValueError before the first step."""
+
 # expect: exit=3
 import argparse
 

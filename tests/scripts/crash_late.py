@@ -1,4 +1,5 @@
 """Raises RuntimeError after 12 steps."""
+
 # expect: samples=32 unit=optimizer exit=3
 import argparse
 import sys

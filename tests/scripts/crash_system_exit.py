@@ -1,4 +1,5 @@
 """Calls sys.exit(7) before the first step."""
+
 # expect: exit=3
 import argparse
 import os

@@ -1,4 +1,5 @@
 """DataLoader with the user's own Sampler."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import random

@@ -1,4 +1,5 @@
 """DDP over gloo: run under torchrun --nproc-per-node 2."""
+
 # expect: samples=64 unit=optimizer ranks=2
 import argparse
 
@@ -26,8 +27,9 @@ def main():
     sampler = DistributedSampler(dataset)
     loader = DataLoader(dataset, batch_size=32, sampler=sampler)
     model = DistributedDataParallel(
-        nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
-                      nn.Linear(512, 10))
+        nn.Sequential(
+            nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+        )
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

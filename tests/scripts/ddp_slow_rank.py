@@ -1,4 +1,5 @@
 """DDP over gloo whose rank 1 is held up by its own code in every step."""
+
 # expect: samples=64 unit=optimizer ranks=2 slow_rank=1
 import argparse
 import time
@@ -27,8 +28,9 @@ def main():
     sampler = DistributedSampler(dataset)
     loader = DataLoader(dataset, batch_size=32, sampler=sampler)
     model = DistributedDataParallel(
-        nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
-                      nn.Linear(512, 10))
+        nn.Sequential(
+            nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+        )
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -1,4 +1,5 @@
 """Epochs of 30 batches, each followed by an evaluation in eval mode under no_grad."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys
@@ -25,7 +26,11 @@ def make_loader(batches, batch_size):
 train_loader = make_loader(30, 32)
 test_loader = make_loader(30, 512)
 model = nn.Sequential(
-    nn.Linear(64, 1024), nn.ReLU(), nn.Dropout(0.1), nn.Linear(1024, 1024), nn.ReLU(),
+    nn.Linear(64, 1024),
+    nn.ReLU(),
+    nn.Dropout(0.1),
+    nn.Linear(1024, 1024),
+    nn.ReLU(),
     nn.Linear(1024, 10),
 )
 criterion = nn.CrossEntropyLoss()

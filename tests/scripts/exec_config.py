@@ -1,4 +1,5 @@
 """Executes a configuration file that lies beside it, found through __file__."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import os

@@ -1,4 +1,5 @@
 """No nn.Module: weights are plain tensors, SGD over them, F.linear."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """GAN: two optimizers, discriminator then generator, one real batch per iteration."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

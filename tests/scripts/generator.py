@@ -1,4 +1,5 @@
 """Loops over an endless Python generator of batches, no DataLoader."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

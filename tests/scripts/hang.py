@@ -1,4 +1,5 @@
 """Imports torch, then sleeps for ever before the first step."""
+
 # expect: exit=4
 import argparse
 import time

@@ -1,4 +1,5 @@
 """Sleeps for ever after 15 steps."""
+
 # expect: samples=32 unit=optimizer steps=15
 import argparse
 import sys

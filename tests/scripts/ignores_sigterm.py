@@ -1,4 +1,5 @@
 """Ignores SIGTERM while it trains."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import signal

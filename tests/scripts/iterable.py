@@ -1,4 +1,5 @@
 """IterableDataset without workers."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

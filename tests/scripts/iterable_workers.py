@@ -1,4 +1,5 @@
 """IterableDataset with two workers; the dataset shards itself."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

@@ -1,4 +1,5 @@
 """Lazy modules: a dry-run forward materializes the weights before the optimizer is built."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

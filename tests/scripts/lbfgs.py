@@ -1,4 +1,5 @@
 """LBFGS with a closure, max_iter=4; batches from a DataLoader."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

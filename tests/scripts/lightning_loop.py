@@ -1,4 +1,5 @@
 """LightningModule and Trainer."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

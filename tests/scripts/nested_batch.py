@@ -1,4 +1,5 @@
 """The dataset returns nested dicts, so a batch is a dict of a tensor and a dict."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

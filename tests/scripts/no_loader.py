@@ -1,4 +1,5 @@
 """No DataLoader: batches are indexed from a tensor."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

@@ -1,4 +1,5 @@
 """Imports torch and does forward passes only, no training step; ends well."""
+
 # expect: exit=4
 import argparse
 

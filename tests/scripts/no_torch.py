@@ -1,4 +1,5 @@
 """Never imports torch; works for one second and ends well."""
+
 # expect: exit=4
 import argparse
 import time

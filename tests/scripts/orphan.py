@@ -1,4 +1,5 @@
 """Leaves a detached child in a session of its own behind while it trains."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import os

@@ -1,4 +1,5 @@
 """Hogwild: two spawned processes train one shared model; no RANK in the environment."""
+
 # expect: samples=32 unit=optimizer processes=2
 import argparse
 import os

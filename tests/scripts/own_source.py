@@ -1,4 +1,5 @@
 """Reads its own source through sys.argv[0], prints the hash, then trains."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import hashlib

@@ -1,4 +1,5 @@
 """One persistent worker, epochs of 40 batches."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

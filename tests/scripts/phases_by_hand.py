@@ -1,4 +1,5 @@
 """Sleeps planted in every phase of the step; times them itself and writes --timings FILE."""
+
 # expect: samples=8 unit=optimizer
 import argparse
 import json

@@ -1,4 +1,5 @@
 """Plain loop: DataLoader, SGD, everything at module level without a __main__ guard."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

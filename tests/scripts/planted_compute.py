@@ -1,4 +1,5 @@
 """Planted: convolutions that keep the processor busy."""
+
 # expect: samples=32 unit=optimizer bottleneck=compute
 import argparse
 import sys
@@ -19,10 +20,15 @@ inputs = torch.randn(1280, 3, 16, 16)
 labels = (inputs.mean(dim=(1, 2, 3)) > 0).long()
 loader = DataLoader(TensorDataset(inputs, labels), batch_size=32, shuffle=True)
 model = nn.Sequential(
-    nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(),
-    nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
-    nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
-    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 2),
+    nn.Conv2d(3, 64, 3, padding=1),
+    nn.ReLU(),
+    nn.Conv2d(64, 64, 3, padding=1),
+    nn.ReLU(),
+    nn.Conv2d(64, 64, 3, padding=1),
+    nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1),
+    nn.Flatten(),
+    nn.Linear(64, 2),
 )
 criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -1,4 +1,5 @@
 """Planted: epochs of four batches, so that starting two workers every epoch dominates."""
+
 # expect: samples=32 unit=optimizer bottleneck=input
 import argparse
 

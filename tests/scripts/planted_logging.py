@@ -1,4 +1,5 @@
 """Planted: logging in pure Python after every step."""
+
 # expect: samples=32 unit=optimizer bottleneck=other
 import argparse
 import json

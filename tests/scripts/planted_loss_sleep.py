@@ -1,4 +1,5 @@
 """Planted: the loop waits 20 ms between the forward and loss.backward()."""
+
 # expect: samples=32 unit=optimizer bottleneck=other
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """Planted: Adam without foreach over a big dense embedding of which a step uses 32 rows."""
+
 # expect: samples=32 unit=optimizer bottleneck=optimizer
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """Planted: every sample waits 0.5 ms for its storage, no workers."""
+
 # expect: samples=32 unit=optimizer bottleneck=input detail=fetching
 import argparse
 import time

@@ -1,4 +1,5 @@
 """Planted: every sample waits 1 ms for its storage, one worker."""
+
 # expect: samples=32 unit=optimizer bottleneck=input detail=fetching
 import argparse
 import time

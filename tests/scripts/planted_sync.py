@@ -1,4 +1,5 @@
 """Planted (CUDA): after each of ten frozen layers .item() reads statistics of every sample."""
+
 # expect: samples=32 unit=optimizer bottleneck=sync device=cuda
 import argparse
 

@@ -1,4 +1,5 @@
 """Planted: 300 elementwise operations on tensors of 8 elements, so that only launching costs."""
+
 # expect: samples=8 unit=optimizer bottleneck=launch
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """Planted (CUDA): 64 MB of pageable memory go to the device in every step of a tiny model."""
+
 # expect: samples=32 unit=optimizer bottleneck=transfer device=cuda
 import argparse
 

@@ -1,4 +1,5 @@
 """Planted: every sample goes through a costly transform on the CPU, one worker."""
+
 # expect: samples=32 unit=optimizer bottleneck=input detail=transforming
 import argparse
 

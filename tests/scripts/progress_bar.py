@@ -1,4 +1,5 @@
 """Asks stty for the terminal's width like pytorch-cifar, and draws a \\r progress bar."""
+
 # expect: samples=32 unit=optimizer needs=tty
 import argparse
 import os

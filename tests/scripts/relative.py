@@ -1,4 +1,5 @@
 """Guarded script that imports a sibling module and takes its own --width."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

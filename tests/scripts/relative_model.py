@@ -1,4 +1,5 @@
 """The model that relative.py imports."""
+
 from torch import nn
 
 

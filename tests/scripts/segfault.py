@@ -1,4 +1,5 @@
 """Dies of SIGSEGV after 8 steps."""
+
 # expect: samples=32 unit=optimizer exit=3
 import argparse
 import os

@@ -1,4 +1,5 @@
 """Ends by itself after 25 steps."""
+
 # expect: samples=32 unit=optimizer steps=25
 import argparse
 

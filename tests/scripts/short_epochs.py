@@ -1,4 +1,5 @@
 """Epochs of only three batches, no workers."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 import sys

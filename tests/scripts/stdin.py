@@ -1,4 +1,5 @@
 """Reads its hyper-parameters from standard input before it trains."""
+
 # expect: samples=32 unit=optimizer needs=stdin
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """The body of the training loop swallows every exception, even BaseException."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

@@ -1,4 +1,5 @@
 """Ends by itself after only four steps."""
+
 # expect: samples=32 unit=optimizer steps=4
 import argparse
 

@@ -1,4 +1,5 @@
 """A module whose train() is overridden with other arguments and is the training method."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

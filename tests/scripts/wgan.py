@@ -1,4 +1,5 @@
 """WGAN: five critic steps on five fresh batches, then one generator step."""
+
 # expect: samples=160 unit=optimizer
 import argparse
 

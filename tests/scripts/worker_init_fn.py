@@ -1,4 +1,5 @@
 """One worker with a worker_init_fn that prepares state the dataset needs."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 
@@ -33,9 +34,7 @@ def main():
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    loader = DataLoader(
-        Noisy(32 * 2000), batch_size=32, num_workers=1, worker_init_fn=seed_worker
-    )
+    loader = DataLoader(Noisy(32 * 2000), batch_size=32, num_workers=1, worker_init_fn=seed_worker)
     model = nn.Sequential(
         nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
     )

@@ -1,4 +1,5 @@
 """DataLoader with one worker process started by 'forkserver'."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hotlap.probes import diversions, loaders, places, writing
+from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
 from hotlap.probes.timeline import OPTIMIZER
 
@@ -38,11 +39,15 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
         register_optimizer_step_pre_hook,
     )
 
+    is_compiling = torch.compiler.is_compiling
+
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        recorder.optimizer_begins(optimizer)
+        if not is_compiling():
+            recorder.optimizer_begins(optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        recorder.optimizer_ends(optimizer)
+        if not is_compiling():
+            recorder.optimizer_ends(optimizer)
 
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
@@ -60,11 +65,10 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
 def _watch_backward(torch: Any, recorder: Recorder) -> None:
     plain = torch.autograd.backward
 
-    @functools.wraps(plain)
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         return recorder.backward(plain, tensors, args, kwargs)
 
-    torch.autograd.backward = backward
+    torch.autograd.backward = outside_compiled(torch, plain, backward)
 
 
 def _watch_clipping(torch: Any, recorder: Recorder) -> None:
@@ -72,11 +76,12 @@ def _watch_clipping(torch: Any, recorder: Recorder) -> None:
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         plain = getattr(torch.nn.utils, name, None)
         if plain is not None:
-            setattr(torch.nn.utils, name, _clipping(plain, recorder))
+            setattr(
+                torch.nn.utils, name, outside_compiled(torch, plain, _clipping(plain, recorder))
+            )
 
 
 def _clipping(plain: Any, recorder: Recorder) -> Any:
-    @functools.wraps(plain)
     def clip(*args: Any, **kwargs: Any) -> Any:
         if not recorder.timing:
             return plain(*args, **kwargs)

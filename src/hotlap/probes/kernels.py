@@ -15,6 +15,7 @@ from hotlap.probes.timeline import name_gaps
 
 PREFIX = "hotlap::"
 BIG_SECONDS = 15e-6  # an operation shorter than this is mostly the framework's own cost
+MEMORY = "[memory]"
 MOST_EVENTS = 600_000
 _SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
 # What a compiled model runs as on a CPU: its kernels show up as no operation of their own.
@@ -28,7 +29,10 @@ class KernelProbe:
         if device is not None:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._record = torch.profiler.record_function
-        self._profiler = torch.profiler.profile(activities=activities)
+        # On a CPU, allocations are the only way to see what the backward pass keeps alive.
+        self._profiler = torch.profiler.profile(
+            activities=activities, profile_memory=device is None
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._profiler.start()
@@ -48,14 +52,19 @@ class KernelProbe:
 
 
 def _read(event: Any) -> tuple[str, bool, int, int, int, int]:
-    """(name, on the device, start, end, thread, correlation), times in nanoseconds."""
+    """(name, on the device, start, end, thread, correlation), times in nanoseconds.
+
+    An allocation has its bytes for a correlation.
+    """
     if hasattr(event, "start_ns"):
         start, duration = event.start_ns(), event.duration_ns()
     else:
         start, duration = event.start_us() * 1000, event.duration_us() * 1000
     on_device = "CPU" not in str(event.device_type())
     thread = 0 if on_device else event.start_thread_id()
-    return event.name(), on_device, start, start + duration, thread, event.correlation_id()
+    name = event.name()
+    link = event.nbytes() if name == MEMORY else event.correlation_id()
+    return name, on_device, start, start + duration, thread, link
 
 
 def summarize(events: Any, steps: int) -> dict[str, Any]:
@@ -63,6 +72,7 @@ def summarize(events: Any, steps: int) -> dict[str, Any]:
     host: list[tuple[str, float, float, int, int]] = []
     device: list[tuple[str, float, float, int]] = []
     ranges: list[tuple[float, float, str]] = []
+    allocations: list[tuple[float, int]] = []
     zero: int | None = None
     for seen, (name, on_device, start_ns, end_ns, thread, correlation) in enumerate(events):
         if zero is None:
@@ -73,6 +83,8 @@ def summarize(events: Any, steps: int) -> dict[str, Any]:
         if name.startswith(PREFIX):
             if not on_device:
                 ranges.append((start, end, name[len(PREFIX) :]))
+        elif name == MEMORY:
+            allocations.append((start, correlation))
         elif on_device:
             device.append((name, start, end, correlation))
         else:
@@ -92,6 +104,7 @@ def summarize(events: Any, steps: int) -> dict[str, Any]:
         else:
             result[key] = value / steps
     result["steps"] = steps
+    result["activations_bytes"] = _activations(allocations, phases)
     result["profiled_step_seconds"] = (bounds[-1] - bounds[0]) / steps
     return result
 
@@ -127,6 +140,18 @@ class _Phases:
         if not self.first <= time < self.last:
             return None
         return self._names[bisect_right(self._times, time) - 1] or None
+
+
+def _activations(allocations: list[tuple[float, int]], phases: _Phases) -> int | None:
+    """The most that forward passes had left allocated when a backward pass began."""
+    live = most = 0
+    for time, size in sorted(allocations):
+        phase = phases.at(time)
+        if phase in ("forward", "gap"):
+            live += size
+        elif phase == "backward":
+            most, live = max(most, live), 0
+    return most or None
 
 
 def _host_side(host: list[tuple[str, float, float, int, int]], phases: _Phases) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Where the memory of a training step is: parameters, gradients, optimizer state, activations."""
+"""Where the memory of a training step is: parameters, gradients, optimizer state, activations.
+
+On a CPU the activations come from the kernels pass, which sees every allocation: hooks on saved
+tensors would break programs that use torch.func.
+"""
 
 from __future__ import annotations
 
@@ -51,40 +55,6 @@ def state_bytes(torch: Any, optimizers: Iterable[Any]) -> int:
     return _unique(t for o in optimizers for t in tensors(dict(o.state)))
 
 
-class SavedActivations:
-    """Counts the bytes autograd keeps for the backward pass, each storage once, weights apart."""
-
-    def __init__(self, torch: Any, parameters: Iterable[Any]) -> None:
-        self._weights = set()
-        for parameter in parameters:
-            try:
-                self._weights.add(parameter.untyped_storage().data_ptr())
-            except Exception:
-                continue
-        self._seen: dict[int, int] = {}
-        self.peak = 0
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
-        self._hooks.__enter__()
-
-    def _pack(self, tensor: Any) -> Any:
-        try:
-            storage = tensor.untyped_storage()
-            pointer = storage.data_ptr()
-            if pointer not in self._weights:
-                self._seen[pointer] = storage.nbytes()
-        except Exception:
-            pass
-        return tensor
-
-    def backward_begins(self) -> None:
-        self.peak = max(self.peak, sum(self._seen.values()))
-        self._seen.clear()
-
-    def finish(self) -> int:
-        self._hooks.__exit__(None, None, None)
-        return max(self.peak, sum(self._seen.values()))
-
-
 def reset_process_peak() -> None:
     try:
         Path("/proc/self/clear_refs").write_text("5")
@@ -118,7 +88,6 @@ class MemoryProbe:
         self._device = device
         self._optimizers = optimizers
         self._parameters = parameters_of(optimizers, modules)
-        self._saved: SavedActivations | None = None
         self._before_forward: int | None = None
         self._activations: int | None = None
         self._gradients = 0
@@ -126,16 +95,12 @@ class MemoryProbe:
             torch.cuda.reset_peak_memory_stats(device)
         else:
             reset_process_peak()
-            if not _is_compiled():
-                self._saved = SavedActivations(torch, self._parameters)
 
     def forward_begins(self) -> None:
         if self._device is not None and self._before_forward is None:
             self._before_forward = self._torch.cuda.memory_allocated(self._device)
 
     def backward_begins(self) -> None:
-        if self._saved is not None:
-            self._saved.backward_begins()
         if self._device is not None and self._before_forward is not None:
             live = self._torch.cuda.memory_allocated(self._device) - self._before_forward
             self._activations = max(self._activations or 0, live)
@@ -152,7 +117,6 @@ class MemoryProbe:
             peak = self._torch.cuda.max_memory_allocated(self._device)
             reserved = self._torch.cuda.max_memory_reserved(self._device)
         else:
-            activations = self._saved.finish() if self._saved is not None else None
             peak = process_peak()
         return {
             "kind": "device" if self._device is not None else "process",
@@ -163,11 +127,3 @@ class MemoryProbe:
             "optimizer_bytes": state_bytes(self._torch, self._optimizers),
             "activations_bytes": activations,
         }
-
-
-def _is_compiled() -> bool:
-    """Saved-tensor hooks make a compiled model compile again: leave it alone."""
-    import sys
-
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return bool(dynamo is not None and getattr(dynamo, "compilation_time_metrics", None))

@@ -89,7 +89,7 @@ class Passes:
         self._opened = time.time()
         self._rows, self._marks = [], []
         if stage == PHASES:
-            self._doors.open()
+            self._doors.open(recorder.ledger)
             recorder.loaders.open_window()
             if self.sampler is not None:
                 self.sampler.start()
@@ -101,6 +101,7 @@ class Passes:
                 recorder.roots.modules,
             )
         elif stage == KERNELS:
+            self._doors.open(recorder.ledger.nowhere)
             self._kernels = KernelProbe(self._torch, self._device)
         recorder.timing = stage in (PHASES, KERNELS)
         if recorder.timing:
@@ -115,6 +116,10 @@ class Passes:
             counted = sum(not disturbed for _, _, disturbed in self._rows)
             self.kernels = self._kernels.finish(counted)
             self._kernels = None
+            self._doors.close()
+            activations = self.kernels.pop("activations_bytes", None)
+            if self.memory is not None and self._device is None:
+                self.memory["activations_bytes"] = activations
         elif stage == PHASES:
             if self.sampler is not None:
                 self.sampler.pause()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hotlap.probes import places
+from hotlap.probes.ledger import Ledger
 from hotlap.probes.timeline import OPTIMIZER, TRANSFER
 
 if TYPE_CHECKING:
@@ -22,16 +23,31 @@ _NAMES = {
 }
 
 
+def outside_compiled(torch: Any, plain: Any, watched: Any) -> Any:
+    """`watched` in ordinary code; in code being compiled just `plain`, so that nothing breaks."""
+    is_compiling = torch.compiler.is_compiling
+
+    @functools.wraps(plain)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return plain(*args, **kwargs)
+        return watched(*args, **kwargs)
+
+    return either
+
+
 class Doors:
     """Opens all of them, and puts everything back exactly as it was."""
 
     def __init__(self, torch: Any, recorder: Recorder) -> None:
         self._torch = torch
         self._recorder = recorder
+        self._ledger = Ledger()
         self._undo: list[Callable[[], None]] = []
 
-    def open(self) -> None:
+    def open(self, ledger: Ledger) -> None:
         torch, recorder = self._torch, self._recorder
+        self._ledger = ledger
         if recorder.device is not None:
             for name in ("to", "cuda"):
                 self._replace(torch.Tensor, name, self._copying)
@@ -49,7 +65,7 @@ class Doors:
     def _replace(self, owner: Any, name: str, make: Callable[[Any, str], Any]) -> None:
         plain = getattr(owner, name)
         own = name in vars(owner)
-        setattr(owner, name, functools.wraps(plain)(make(plain, name)))
+        setattr(owner, name, outside_compiled(self._torch, plain, make(plain, name)))
         if own:
             self._undo.append(lambda: setattr(owner, name, plain))
         else:
@@ -66,9 +82,7 @@ class Doors:
                     started = time.perf_counter()
                     result = plain(tensor, *args, **kwargs)
                     if not result.is_cuda:
-                        recorder.ledger.waited(
-                            ".to()", time.perf_counter() - started, places.here(2)
-                        )
+                        self._ledger.waited(".to()", time.perf_counter() - started, places.here(3))
                     return result
                 return plain(tensor, *args, **kwargs)
             if name == "to" and not _names_device(args, kwargs):
@@ -80,7 +94,7 @@ class Doors:
                 recorder.leave(TRANSFER)
             if result.is_cuda:
                 size = result.numel() * result.element_size()
-                recorder.ledger.copied(size, places.here(2), pinned=tensor.is_pinned())
+                self._ledger.copied(size, places.here(3), pinned=tensor.is_pinned())
             return result
 
         return copy
@@ -94,19 +108,17 @@ class Doors:
                 return plain(tensor, *args, **kwargs)
             started = time.perf_counter()
             result = plain(tensor, *args, **kwargs)
-            recorder.ledger.waited(shown, time.perf_counter() - started, places.here(2))
+            self._ledger.waited(shown, time.perf_counter() - started, places.here(3))
             return result
 
         return read
 
     def _waiting(self, plain: Any, name: str) -> Any:
-        recorder = self._recorder
-
         def wait(*args: Any, **kwargs: Any) -> Any:
             started = time.perf_counter()
             result = plain(*args, **kwargs)
-            recorder.ledger.waited(
-                "torch.cuda.synchronize()", time.perf_counter() - started, places.here(2)
+            self._ledger.waited(
+                "torch.cuda.synchronize()", time.perf_counter() - started, places.here(3)
             )
             return result
 

@@ -32,7 +32,7 @@ def _decide(filename: str) -> bool:
     if main and os.path.abspath(main) == os.path.abspath(filename):
         return "torch/distributed" not in filename
     path = os.path.realpath(filename)
-    if "site-packages" in path or "dist-packages" in path:
+    if any(part in path for part in ("site-packages", "dist-packages", "torchinductor")):
         return False
     return not path.startswith(_LIBRARIES)
 

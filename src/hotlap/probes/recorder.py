@@ -23,7 +23,8 @@ from hotlap.probes.schedule import DONE, Schedule
 from hotlap.probes.steps import EVALUATION, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 
-BACKWARDS_BEFORE_COUNTING_THEM = 4
+BACKWARDS_WITHOUT_ONE = 4
+BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
 
 
 class Recorder:
@@ -61,6 +62,8 @@ class Recorder:
         self._tally = Tally()
         self._forward_depth = 0
         self._optimizer_depth = 0
+        self._in_backward = False
+        self._owed = False
         self._backwards = 0
         self._last = 0
         self._disturbed = True
@@ -137,11 +140,16 @@ class Recorder:
         if not self.mine():
             return plain(tensors, *args, **kwargs)
         self._backward_begins(tensors)
+        self._in_backward = True
         self.enter(BACKWARD)
         try:
             return plain(tensors, *args, **kwargs)
         finally:
+            self._in_backward = False
             self.leave(BACKWARD)
+            if self._owed:
+                self._owed = False
+                self._step_ended()
             self._count_backward()
 
     def _backward_begins(self, tensors: Any) -> None:
@@ -159,10 +167,12 @@ class Recorder:
             self.note("backward", problem)
 
     def _count_backward(self) -> None:
-        if self.optimizers or self._optimizer_depth:
+        """Steps are counted here where no optimizer steps: there is none, or it is compiled."""
+        if self.optimizers.stepping or self._optimizer_depth:
             return
         self._backwards += 1
-        if self._backwards >= BACKWARDS_BEFORE_COUNTING_THEM:
+        patience = BACKWARDS_WITH_AN_OPTIMIZER if self.optimizers else BACKWARDS_WITHOUT_ONE
+        if self._backwards >= patience:
             self.unit = "backward"
             self._read_gradients()
             self._step_ended()
@@ -186,11 +196,17 @@ class Recorder:
     def optimizer_ends(self, optimizer: Any) -> None:
         if not self.mine():
             return
+        if self.unit == "backward":  # they do step, only late: count them from here
+            self.restart()
+            self._thread = threading.get_ident()
         self._optimizer_depth = 0
         self.leave(OPTIMIZER)
         self.optimizers.stepped(optimizer)
         if self._rounds.stepped(id(optimizer)):
-            self._step_ended()
+            if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
+                self._owed = True
+            else:
+                self._step_ended()
 
     # Steps and windows ---------------------------------------------------------------------
 
@@ -218,10 +234,10 @@ class Recorder:
         self._last, self._disturbed = now, False
         if self.schedule.advance(seconds, now=wall, counts=counts):
             self.passes.close()
-            self._save()
             if self.schedule.stage == DONE:
                 self._finish()
                 return
+            self._save()
             self._tally.drop_pending()
             self.passes.open(self.schedule.stage)
             self._last, self._disturbed = time.perf_counter_ns(), True

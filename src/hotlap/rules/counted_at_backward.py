@@ -27,7 +27,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         return None
     return Finding(
         rule=NAME,
-        summary="No optimizer object was seen: each backward pass counts as one step.",
+        summary="No optimizer stepped: each backward pass counts as one step.",
         evidence=units.plural(record.step.seen, "backward pass", "backward passes"),
         advice="Read the update under `other`; a torch.optim optimizer would show it apart.",
     )

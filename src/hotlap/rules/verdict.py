@@ -80,13 +80,15 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     operations = sum(kernels.operations.get(name, 0.0) for name in names)
     overhead = max(0.0, model - communication - work)
     launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION)
+    # Operators outside the phases are work all the same: a compiled step is one such call.
+    outside = min(phases["other"], kernels.big_seconds.get("other", 0.0))
     return {
         "input": phases["input"],
         "optimizer": phases["optimizer"],
         "communication": communication,
         "launch": launch,
-        "compute": min(work, model - communication),
-        "other": phases["other"] + overhead - launch,
+        "compute": min(work, model - communication) + outside,
+        "other": phases["other"] - outside + overhead - launch,
     }
 
 

@@ -52,4 +52,5 @@ def environment(plain: Mapping[str, str], *, trial: Path) -> dict[str, str]:
     before = plain.get("PYTHONPATH")
     changed["PYTHONPATH"] = str(bootstrap_folder()) + (os.pathsep + before if before else "")
     changed.setdefault("PYTHONFAULTHANDLER", "1")
+    changed.setdefault("KINETO_LOG_LEVEL", "5")  # the kernels pass says nothing in the log
     return changed

@@ -222,6 +222,8 @@ def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str,
         unknown.add("transfer")
     if raw["unit"] == "backward":
         unknown.add("optimizer")
+    for name in unknown:  # what was caught of it all the same (zero_grad) is no phase of its own
+        sums["other"] += sums.pop(name, 0.0)
     phases = {}
     for name in PHASES:
         share = sums.get(name, 0.0) / whole if whole > 0 else None

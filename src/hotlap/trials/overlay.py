@@ -8,6 +8,7 @@ Standard library only: the supervisor runs this before the user's command.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,9 @@ def _enter_namespace(libc: Any) -> bool:
     user_namespace = False
     if libc.unshare(_NEWNS) != 0:
         if libc.unshare(_NEWUSER | _NEWNS) != 0:
-            raise Refused(f"namespaces are refused here: {os.strerror(ctypes.get_errno())}")
+            number = ctypes.get_errno()
+            reason = "none are left" if number == errno.ENOSPC else os.strerror(number)
+            raise Refused(f"user namespaces are refused here: {reason}")
         user_namespace = True
         try:
             Path("/proc/self/setgroups").write_text("deny")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -115,7 +116,7 @@ class Gpu:
     def _read_one(self, handle: Any, pids: set[int]) -> dict[str, Any]:
         nvml = self._nvml
         found: dict[str, Any] = {}
-        readings = {
+        readings: dict[str, Callable[[], Any]] = {
             "busy": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
             "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
             "clock_hertz": lambda: nvml.nvmlDeviceGetClockInfo(handle, 1) * 1_000_000,

@@ -1,4 +1,5 @@
 """The model of the package."""
+
 from torch import nn
 
 

@@ -1,4 +1,5 @@
 """Training inside a package: python -m package.train, with relative imports."""
+
 # expect: samples=32 unit=optimizer
 import argparse
 
