@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 
 INPUT_SECONDS = 0.008
 # width, layers, batch: each phase takes several milliseconds; on CUDA the device is what is busy
-SIZES = {"cpu": (768, 4, 96), "cuda": (4096, 16, 1024)}
+SIZES = {"cpu": (256, 40, 64), "cuda": (4096, 16, 1024)}
 
 
 class SlowBatches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -37,11 +36,17 @@ class SlowBatches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 
 class Clock:
-    """Marks where a phase begins; the stretch to the next mark is its time."""
+    """Marks where a phase begins; the stretch to the next mark is its time.
 
-    def __init__(self, device: str) -> None:
+    A step's times are written, one line of JSON, when the next step has ended: its events are
+    long past by then, and a run that is stopped has written what it measured.
+    """
+
+    def __init__(self, device: str, file: Path) -> None:
         self._on_device = device == "cuda"
+        self._file = file.open("w")
         self._marks: list[tuple[str, Any]] = []
+        self._started: list[float] = []
 
     def begins(self, phase: str) -> None:
         if self._on_device:
@@ -51,17 +56,23 @@ class Clock:
         else:
             self._marks.append((phase, time.perf_counter()))
 
-    def steps(self) -> list[dict[str, float]]:
-        """Seconds by phase, one dict for each step (a step begins where its input does)."""
-        if self._on_device:
-            torch.cuda.synchronize()
-        steps: list[dict[str, float]] = []
-        for (phase, start), (_, end) in zip(self._marks, self._marks[1:], strict=False):
-            if phase == "input":
-                steps.append({})
-            took = start.elapsed_time(end) * 1e-3 if self._on_device else end - start
-            steps[-1][phase] = steps[-1].get(phase, 0.0) + took
-        return steps[:-1]  # the last one has no end
+    def step_begins(self) -> None:
+        self._started.append(time.time())
+        self.begins("input")
+
+    def step_ended(self) -> None:
+        if len(self._started) < 2:
+            return
+        end = [name for name, _ in self._marks].index("input", 1)
+        phases: dict[str, float] = {}
+        for (name, start), (_, stop) in zip(
+            self._marks[:end], self._marks[1 : end + 1], strict=True
+        ):
+            took = start.elapsed_time(stop) * 1e-3 if self._on_device else stop - start
+            phases[name] = phases.get(name, 0.0) + took
+        self._marks = self._marks[end:]
+        self._file.write(json.dumps({"started": self._started.pop(0), "phases": phases}) + "\n")
+        self._file.flush()
 
 
 def train(loader: Any, model: nn.Module, optimizer: Any, device: str) -> float:
@@ -77,15 +88,13 @@ def train(loader: Any, model: nn.Module, optimizer: Any, device: str) -> float:
     return total
 
 
-def train_by_hand(
-    loader: Any, model: nn.Module, optimizer: Any, device: str
-) -> list[dict[str, float]]:
+def train_by_hand(loader: Any, model: nn.Module, optimizer: Any, device: str, file: Path) -> float:
     criterion = nn.MSELoss()
-    clock = Clock(device)
+    clock = Clock(device, file)
     total = 0.0
     batches = iter(loader)
     for _ in range(len(loader)):
-        clock.begins("input")
+        clock.step_begins()
         inputs, targets = next(batches)
         clock.begins("transfer" if device == "cuda" else "other")
         inputs, targets = inputs.to(device), targets.to(device)
@@ -99,14 +108,14 @@ def train_by_hand(
         optimizer.step()
         clock.begins("other")
         total += loss.item()
-    return clock.steps()
+        clock.step_ended()
+    return total
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", choices=tuple(SIZES), default="cpu")
     parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--warm-up", type=int, default=30, help="steps --by-hand leaves out")
     parser.add_argument("--by-hand", type=Path, help="time the phases and write them here")
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -119,19 +128,8 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     if options.by_hand is None:
         train(loader, model, optimizer, options.device)
-        return
-    steps = train_by_hand(loader, model, optimizer, options.device)[options.warm_up :]
-    whole = [sum(step.values()) for step in steps]
-    phases = {name: statistics.mean(step[name] for step in steps) for name in steps[0]}
-    found = {
-        "steps": len(steps),
-        "median_seconds": statistics.median(whole),
-        "mean_seconds": statistics.mean(whole),
-        "phase_mean_seconds": phases,
-        "torch": str(torch.__version__),
-        "device_name": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
-    }
-    options.by_hand.write_text(json.dumps(found))
+    else:
+        train_by_hand(loader, model, optimizer, options.device, options.by_hand)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,8 @@ class LoaderWatch:
         self.workers_wall_seconds = 0.0
         self._window: dict[int, float] = {}
         self._window_start = 0.0
+        self._ready_before = (0.0, 0.0)
+        self._waited_before = (0.0, 0.0)
 
     def describe(self, loader: Any) -> dict[str, Any]:
         place = self.made.get(loader)
@@ -88,17 +91,27 @@ class LoaderWatch:
         self.trained[loader] = self.trained.get(loader, 0) + 1
 
     def open_window(self) -> None:
+        """Called by the training thread, as `close_window` is."""
         self._window = self._cpu_of_workers()
         self._window_start = time.perf_counter()
+        self._ready_before = _scheduled("thread-self")
+        self._waited_before = (self.wait_seconds, self.wait_cpu_seconds)
 
     def close_window(self) -> None:
         after = self._cpu_of_workers()
         wall = time.perf_counter() - self._window_start
         for pid, seconds in after.items():
             if pid in self._window:
-                self.workers_cpu_seconds += seconds - self._window[pid]
+                self.workers_cpu_seconds += min(wall, seconds - self._window[pid])
                 self.workers_wall_seconds += wall
         self._window = {}
+        # On a busy machine a thread that has work waits for a core: that is not waiting on storage.
+        ran, queued = _scheduled("thread-self")
+        ran, queued = ran - self._ready_before[0], queued - self._ready_before[1]
+        waited = self.wait_seconds - self._waited_before[0]
+        burned = self.wait_cpu_seconds - self._waited_before[1]
+        if ran > 0:
+            self.wait_cpu_seconds += max(0.0, min(waited - burned, burned * queued / ran))
 
     def _cpu_of_workers(self) -> dict[int, float]:
         burned: dict[int, float] = {}
@@ -112,7 +125,8 @@ class LoaderWatch:
                         fields = file.read().rsplit(")", 1)[1].split()
                 except OSError:
                     continue
-                burned[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+                queued = _scheduled(str(pid))[1]
+                burned[pid] = (int(fields[11]) + int(fields[12])) / _TICKS + queued
         return burned
 
     def summary(self) -> list[dict[str, Any]]:
@@ -137,6 +151,16 @@ class LoaderWatch:
         }
 
 
+def _scheduled(task: str) -> tuple[float, float]:
+    """Seconds a task has run, and waited for a core while it could have."""
+    try:
+        with open(f"/proc/{task}/schedstat") as file:
+            ran, queued, _ = file.read().split()
+    except (OSError, ValueError):
+        return 0.0, 0.0
+    return int(ran) * 1e-9, int(queued) * 1e-9
+
+
 def install(torch: Any, recorder: Recorder) -> None:
     data = torch.utils.data
     module = torch.utils.data.dataloader
@@ -144,6 +168,7 @@ def install(torch: Any, recorder: Recorder) -> None:
     plain_init = data.DataLoader.__init__
     plain_iter = data.DataLoader.__iter__
     plain_next = base.__next__
+    inside = threading.local()  # a loader may feed another: only the outer one is the loop's
 
     @functools.wraps(plain_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -152,25 +177,33 @@ def install(torch: Any, recorder: Recorder) -> None:
 
     @functools.wraps(plain_iter)
     def iterate(self: Any) -> Any:
+        if getattr(inside, "a_loader", False):
+            return plain_iter(self)
         started = time.perf_counter()
         recorder.enter(INPUT)
+        inside.a_loader = True
         try:
             iterator = plain_iter(self)
         finally:
+            inside.a_loader = False
             recorder.leave(INPUT)
         recorder.loader_started(self, iterator, time.perf_counter() - started)
         return iterator
 
     @functools.wraps(plain_next)
     def following(self: Any) -> Any:
-        if not recorder.timing:
-            batch = plain_next(self)
-        else:
+        if getattr(inside, "a_loader", False):
+            return plain_next(self)
+        timing = recorder.timing
+        if timing:
             recorder.enter(INPUT)
             wall, cpu = time.perf_counter(), time.thread_time()
-            try:
-                batch = plain_next(self)
-            finally:
+        inside.a_loader = True
+        try:
+            batch = plain_next(self)
+        finally:
+            inside.a_loader = False
+            if timing:
                 recorder.loaders.wait_seconds += time.perf_counter() - wall
                 recorder.loaders.wait_cpu_seconds += time.thread_time() - cpu
                 recorder.leave(INPUT)

@@ -76,12 +76,16 @@ class Recorder:
         """Whether this is the thread that trains."""
         return threading.get_ident() == self._thread
 
+    def capturing(self) -> bool:
+        """Whether a CUDA graph is being recorded: our events must not become part of it."""
+        return self.device is not None and bool(self.torch.cuda.is_current_stream_capturing())
+
     def enter(self, phase: str) -> None:
-        if self.timing and self.mine():
+        if self.timing and self.mine() and not self.capturing():
             self.passes.enter(phase)
 
     def leave(self, phase: str) -> None:
-        if self.timing and self.mine():
+        if self.timing and self.mine() and not self.capturing():
             self.passes.leave(phase)
 
     def optimizer_made(self, optimizer: Any, place: tuple[str, int, str] | None) -> None:
@@ -211,7 +215,7 @@ class Recorder:
     # Steps and windows ---------------------------------------------------------------------
 
     def _step_ended(self) -> None:
-        if self._finished:
+        if self._finished or self.capturing():
             return
         try:
             self._boundary()

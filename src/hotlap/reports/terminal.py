@@ -25,11 +25,11 @@ PHASES = {
     "other": ("bright_black", "·"),
 }
 MEMORY = {
-    "parameters": ("blue", "█"),
-    "gradients": ("cyan", "▓"),
-    "optimizer": ("green", "▚"),
-    "activations": ("yellow", "▒"),
-    "rest": ("bright_black", "·"),
+    "parameters": "blue",
+    "gradients": "cyan",
+    "optimizer": "green",
+    "activations": "yellow",
+    "rest": "bright_black",
 }
 WIDEST = 92
 LABEL = 10
@@ -96,13 +96,15 @@ def _phases(profile: Profile) -> RenderableType | None:
         return None
     bar = Bar((profile.phases[name].share or 0.0, *PHASES[name]) for name in PHASES)
     legend = Table.grid(padding=(0, 2))
+    for justify in ("left", "left", "right", "right", "left"):
+        legend.add_column(justify=justify)
     for name, (colour, pattern) in PHASES.items():
         phase = profile.phases[name]
         legend.add_row(
             Swatch(colour, pattern),
             name,
-            Text(units.seconds(phase.seconds), justify="right"),
-            Text(units.share(phase.share), justify="right", style="dim"),
+            Text(units.seconds(phase.seconds)),
+            Text(units.share(phase.share), style="dim"),
             Text(_phase_note(profile, name), style="dim"),
         )
     return Padding(Group(bar, Padding(legend, (1, 0, 0, 0))), (0, 0, 1, 0))
@@ -144,7 +146,7 @@ def _facts(profile: Profile) -> RenderableType:
 
 def _step(profile: Profile) -> Text:
     step = profile.step
-    text = Text(units.seconds(step.median_seconds), style="bold")
+    text = Text.assemble((units.seconds(step.median_seconds), "bold"))
     spread = f"{units.seconds(step.low_seconds)} to {units.seconds(step.high_seconds)}"
     text.append(f" ({spread})", style="dim")
     if step.samples_per_second is not None:
@@ -182,11 +184,9 @@ def _memory(memory: Memory) -> RenderableType | None:
     head.append(f" {kind} at the peak", style="dim")
     if memory.reserved_bytes is not None:
         head.append(f", {units.size(memory.reserved_bytes)} reserved", style="dim")
-    parts = Text()
-    for name, (colour, _) in MEMORY.items():
-        value = getattr(memory, f"{name}_bytes")
-        parts.append("■ ", style=colour)
-        parts.append(f"{name} {units.size(value)}   ")
+    parts = Table.grid(padding=(0, 3))
+    parts.add_row(*[Text.assemble(("■ ", colour), name) for name, colour in MEMORY.items()])
+    parts.add_row(*[Text("  " + units.size(getattr(memory, f"{name}_bytes"))) for name in MEMORY])
     return Group(head, parts)
 
 
@@ -225,8 +225,7 @@ def _findings(profile: Profile) -> list[RenderableType]:
 
 
 def _finding(finding: Finding) -> RenderableType:
-    head = Text("● ", style="yellow")
-    head.append(finding.summary, style="bold")
+    head = Text.assemble(("● ", "yellow"), (finding.summary, "bold"))
     if finding.file:
         head.append(f"  {_short(finding.file)}:{finding.line}", style="cyan")
     body = Text(finding.evidence, style="dim")

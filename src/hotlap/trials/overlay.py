@@ -32,12 +32,12 @@ def roots(folders: list[str]) -> list[str]:
     real = sorted({os.path.realpath(folder) for folder in folders})
     outer: list[str] = []
     for path in real:
-        if path != "/" and Path(path).is_dir() and not any(_inside(path, o) for o in outer):
+        if path != "/" and Path(path).is_dir() and not any(inside(path, o) for o in outer):
             outer.append(path)
     return outer
 
 
-def _inside(path: str, root: str) -> bool:
+def inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
@@ -48,6 +48,7 @@ def cover(folders: list[str], *, uppers: list[str], trial: str) -> str:
     `trial` is the one folder below them that stays real.
     """
     libc = ctypes.CDLL(None, use_errno=True)
+    trial = os.path.realpath(trial)
     private = _enter_namespace(libc)
     reasons = []
     for upper in uppers:
@@ -88,7 +89,7 @@ def _cover_all(
     trial_file = os.open(trial, os.O_PATH | os.O_DIRECTORY)
     number = 0
     for folder in folders:
-        below = [mount for mount in mounts if mount[0] != folder and _inside(mount[0], folder)]
+        below = [mount for mount in mounts if mount[0] != folder and inside(mount[0], folder)]
         handles = [(path, kind, os.open(path, os.O_PATH)) for path, kind in below]
         _overlay(libc, folder, None, upper, number, user_namespace)
         number += 1
@@ -101,7 +102,7 @@ def _cover_all(
                 except OSError:
                     pass
             _mount(libc, f"/proc/self/fd/{handle}", path, None, _BIND | _REC, None)
-    if any(_inside(trial, folder) for folder in folders):
+    if any(inside(trial, folder) for folder in folders):
         _mount(libc, f"/proc/self/fd/{trial_file}", trial, None, _BIND | _REC, None)
     os.chdir(os.getcwd())  # into the overlay: the old working directory is the real one
 

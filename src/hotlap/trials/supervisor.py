@@ -52,6 +52,10 @@ def _say(status: int, message: dict[str, Any]) -> None:
 def _cover(request: dict[str, Any]) -> dict[str, Any]:
     folders = overlay.roots(request["protect"])
     answer: dict[str, Any] = {"event": "covered", "protected": [], "upper": None, "reason": None}
+    working = os.path.realpath(request["folder"])
+    if request["protect"] and not any(overlay.inside(working, folder) for folder in folders):
+        answer["reason"] = f"{working} is the root of the file system"
+        return answer
     if not folders:
         return answer
     where = {"uppers": request["uppers"], "trial": request["trial"]}

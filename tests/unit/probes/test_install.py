@@ -7,7 +7,7 @@ import pytest
 from hotlap.settings import Limits
 
 TRAINING = """
-import inspect, json, os, sys, time
+import inspect, os, time, warnings
 from pathlib import Path
 import torch
 from torch import nn
@@ -41,6 +41,7 @@ for (x,) in loader:
 assert not recorder.timing
 assert torch.optim.Optimizer.zero_grad is plain["zero_grad"]
 
+warnings.simplefilter("ignore", DeprecationWarning)  # torch has threads by now
 child = os.fork()
 if child == 0:
     fresh = recorder.steps == 0 and recorder._pid == os.getpid() and not recorder.passes.windows
@@ -84,6 +85,8 @@ def test_a_training_run_is_recorded_from_outside(in_python, trial):
     assert record["memory"]["parameters_bytes"] == weights
     assert record["memory"]["gradients_bytes"] == weights
     assert record["memory"]["optimizer_bytes"] == weights
+    hidden = 8 * 20 * 4  # what ReLU keeps; the batch itself belongs to the input
+    assert record["memory"]["activations_bytes"] >= hidden
     assert record["kernels"]["steps"] == 3
     assert record["kernels"]["operations"]["forward"] >= 3
     assert record["models"] == ["Sequential"]

@@ -280,6 +280,58 @@ def test_our_own_ranges_on_the_device_are_no_kernels():
     assert found["device_busy_seconds"] == pytest.approx(0.1)
 
 
+def allocation(size, at):
+    return host("[memory]", at, at, correlation=size)
+
+
+def test_activations_are_what_forward_and_loss_left_allocated_for_the_backward_pass():
+    found = summarize(
+        [
+            *ONE_STEP,
+            allocation(7000, 0.05),  # a batch
+            allocation(1000, 0.21),
+            allocation(500, 0.22),
+            allocation(-500, 0.23),  # freed again within the forward pass
+            allocation(30, 0.45),  # the loss
+            allocation(9000, 0.55),  # gradients
+            allocation(-1000, 0.60),
+        ],
+        1,
+    )
+    assert found["activations_bytes"] == 1030
+    assert found["operations"] == {}
+
+
+def test_of_several_backward_passes_the_largest_tells_the_activations():
+    events = [*boundaries(0.0, 1.0, 2.0, 3.0)]
+    for step, size in enumerate((100, 300, 200)):
+        events += [
+            mark("forward", step + 0.2, step + 0.4),
+            mark("backward", step + 0.5, step + 0.8),
+            allocation(size, step + 0.3),
+            allocation(-size, step + 0.6),
+        ]
+    assert summarize(events, 3)["activations_bytes"] == 300
+
+
+def test_where_no_allocation_was_seen_the_activations_are_unknown():
+    assert summarize(ONE_STEP, 1)["activations_bytes"] is None
+
+
+def test_ranges_of_the_users_drawn_on_the_device_are_no_kernels():
+    found = summarize(
+        [
+            *ONE_STEP,
+            host("my block", 0.2, 0.4),
+            device("my block", 0.2, 0.4),
+            device("sgemm", 0.2, 0.3),
+        ],
+        1,
+    )
+    assert found["kernels"] == 1
+    assert found["device_busy_seconds"] == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize("events", [[], boundaries(0.0), [host("aten::mm", 0.0, 1.0)]])
 def test_without_a_whole_step_the_problem_is_said(events):
     found = summarize(events, 3)
@@ -316,3 +368,16 @@ def test_events_of_old_and_new_torch_are_read_alike():
     assert kernels._read(new) == kernels._read(old) == ("aten::mm", False, 7000, 9000, MAIN, 5)
     on_device = KinetoEvent(device_type="DeviceType.CUDA", start_ns=1, duration_ns=2, **common)
     assert kernels._read(on_device) == ("aten::mm", True, 1, 3, 0, 5)
+
+
+def test_an_allocation_is_read_with_its_bytes():
+    event = KinetoEvent(
+        name="[memory]",
+        device_type="DeviceType.CPU",
+        start_ns=7,
+        duration_ns=0,
+        start_thread_id=MAIN,
+        correlation_id=0,
+        nbytes=-4096,
+    )
+    assert kernels._read(event) == ("[memory]", False, 7, 7, MAIN, -4096)

@@ -81,6 +81,7 @@ def make(device="cuda:0"):
         cuda=SimpleNamespace(synchronize=lambda: None),
         optim=SimpleNamespace(Optimizer=Optimizer),
         amp=SimpleNamespace(GradScaler=GradScaler),
+        compiler=SimpleNamespace(is_compiling=lambda: False),
     )
     recorder = Recorder(device)
     return torch, recorder, Doors(torch, recorder)
@@ -92,9 +93,9 @@ def snapshot(torch):
 
 
 def test_closing_puts_everything_back_exactly_as_it_was():
-    torch, _, doors = make()
+    torch, recorder, doors = make()
     before = snapshot(torch)
-    doors.open()
+    doors.open(recorder.ledger)
     assert snapshot(torch) != before
     doors.close()
     assert snapshot(torch) == before
@@ -103,9 +104,9 @@ def test_closing_puts_everything_back_exactly_as_it_was():
 
 
 def test_on_a_cpu_tensors_are_left_alone():
-    torch, _, doors = make(device=None)
+    torch, recorder, doors = make(device=None)
     before = snapshot(torch)
-    doors.open()
+    doors.open(recorder.ledger)
     after = snapshot(torch)
     assert (after[0], after[3]) == (before[0], before[3])
     assert after[1] != before[1]
@@ -115,14 +116,14 @@ def test_on_a_cpu_tensors_are_left_alone():
 
 def test_care_for_gradients_is_part_of_the_optimizer():
     torch, recorder, doors = make()
-    doors.open()
+    doors.open(recorder.ledger)
     assert torch.optim.Optimizer().zero_grad() == "zeroed"
     assert recorder.phases == ["optimizer", "/optimizer"]
 
 
 def test_a_phase_is_left_even_when_the_users_code_raises():
     torch, recorder, doors = make()
-    doors.open()
+    doors.open(recorder.ledger)
     with pytest.raises(ValueError, match="the user's own"):
         torch.amp.GradScaler().step(None)
     assert recorder.phases == ["optimizer", "/optimizer"]
@@ -130,7 +131,7 @@ def test_a_phase_is_left_even_when_the_users_code_raises():
 
 def test_a_copy_to_the_device_is_transfer_and_booked_on_its_line():
     torch, recorder, doors = make()
-    doors.open()
+    doors.open(recorder.ledger)
     recorder.ledger.steps = 1
     assert torch.Tensor(pinned=True).to("cuda").is_cuda
     assert recorder.phases == ["transfer", "/transfer"]
@@ -141,7 +142,7 @@ def test_a_copy_to_the_device_is_transfer_and_booked_on_its_line():
 
 def test_a_change_of_type_on_the_cpu_is_no_transfer():
     torch, recorder, doors = make()
-    doors.open()
+    doors.open(recorder.ledger)
     torch.Tensor().to(DTYPE)
     assert recorder.phases == []
     assert recorder.ledger.copies() == []
@@ -149,7 +150,7 @@ def test_a_change_of_type_on_the_cpu_is_no_transfer():
 
 def test_reading_from_the_device_is_a_wait_and_reading_on_the_cpu_is_none():
     torch, recorder, doors = make()
-    doors.open()
+    doors.open(recorder.ledger)
     on_device = torch.Tensor(is_cuda=True)
     on_device.item()
     float(on_device)
@@ -165,9 +166,29 @@ def test_reading_from_the_device_is_a_wait_and_reading_on_the_cpu_is_none():
     assert {wait["file"] for wait in recorder.ledger.waits()} == {__file__}
 
 
+def test_code_that_is_being_compiled_sees_the_plain_functions():
+    torch, recorder, doors = make()
+    torch.compiler.is_compiling = lambda: True
+    doors.open(recorder.ledger)
+    assert torch.Tensor().to("cuda").is_cuda
+    assert torch.Tensor(is_cuda=True).item() == 1.0
+    assert torch.optim.Optimizer().zero_grad() == "zeroed"
+    assert recorder.phases == []
+    assert recorder.ledger.waits() == recorder.ledger.copies() == []
+
+
+def test_a_pass_whose_times_are_not_to_be_trusted_books_nowhere():
+    torch, recorder, doors = make()
+    doors.open(recorder.ledger.nowhere)
+    torch.Tensor().to("cuda")
+    torch.Tensor(is_cuda=True).item()
+    assert recorder.phases == ["transfer", "/transfer"]
+    assert recorder.ledger.waits() == recorder.ledger.copies() == []
+
+
 def test_other_threads_pass_unseen():
     torch, recorder, doors = make()
-    doors.open()
+    doors.open(recorder.ledger)
     recorder.training = False
     torch.Tensor().to("cuda")
     torch.Tensor(is_cuda=True).item()

@@ -1,0 +1,86 @@
+"""What people import and type is a promise: it changes only on purpose."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import hotlap
+
+HEAVY = {"torch", "scipy", "plotly", "numpy", "pandas", "matplotlib"}
+
+
+def test_the_public_names_are_these_and_no_others():
+    assert hotlap.__all__ == [
+        "CommandFailed",
+        "Finding",
+        "HotlapError",
+        "Interrupted",
+        "NothingMeasured",
+        "Profile",
+        "RecordError",
+        "UsageError",
+        "Verdict",
+        "__version__",
+        "load",
+        "profile",
+    ]
+
+
+def test_dir_shows_the_public_names():
+    assert dir(hotlap) == sorted(hotlap.__all__)
+
+
+@pytest.mark.parametrize("name", hotlap.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(hotlap, name) is not None
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'optimize'"):
+        _ = hotlap.optimize
+
+
+def loaded_by(code):
+    """The modules an interpreter of its own holds when the code has run."""
+    watch = "import atexit, json, sys\natexit.register(lambda: print(json.dumps([*sys.modules])))\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", watch + code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    *shown, names = done.stdout.splitlines()
+    return set(json.loads(names)), "\n".join(shown)
+
+
+def test_importing_hotlap_imports_nothing_of_its_own():
+    loaded, _ = loaded_by("import hotlap")
+    assert "hotlap" in loaded
+    assert {name for name in loaded if name.startswith("hotlap.")} == set()
+    assert loaded & {*HEAVY, "msgspec", "psutil", "rich", "typer"} == set()
+
+
+def test_the_records_are_read_without_torch():
+    loaded, _ = loaded_by("import hotlap; hotlap.load; hotlap.Profile; hotlap.HotlapError")
+    assert "hotlap.records" in loaded
+    assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["profile", "--help"], ["--version"]])
+def test_the_command_line_answers_without_torch(arguments):
+    words = ["hotlap", *arguments]
+    loaded, shown = loaded_by(
+        f"sys.argv = {words!r}\nimport runpy\nrunpy.run_module('hotlap', run_name='__main__')"
+    )
+    assert "hotlap.cli" in loaded
+    assert "hotlap" in shown
+    assert loaded & HEAVY == set()
+
+
+def test_the_verb_is_loaded_without_torch():
+    loaded, _ = loaded_by("import hotlap; hotlap.profile")
+    assert "hotlap.api" in loaded
+    assert loaded & HEAVY == set()

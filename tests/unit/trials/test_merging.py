@@ -1,0 +1,438 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotlap.records import PHASES, Ending
+from hotlap.trials.merging import complete, merge, read
+
+ENDING = Ending(code=0, signal=None, stopped=None, seconds=10.0)
+LOADER = {
+    "dataset": "ImageFolder",
+    "sampler": "RandomSampler",
+    "iterable": False,
+    "batches": 100,
+    "batch_size": 32,
+    "workers": 0,
+    "prefetch_factor": None,
+    "pin_memory": False,
+    "persistent_workers": False,
+    "context": None,
+    "file": "/home/user/train.py",
+    "line": 20,
+    "trained": 90,
+}
+SPLIT = {"input": 0.1, "forward": 0.3, "gap": 0.1, "backward": 0.3, "optimizer": 0.1, "other": 0.1}
+
+
+def row(seconds=1.0, *, samples=32, kind="step", disturbed=False, phases=None):
+    made = {"seconds": seconds, "samples": samples, "kind": kind, "disturbed": disturbed}
+    return made if phases is None else {**made, "phases": phases}
+
+
+def window(stage, *rows, wall=(100.0, 101.0)):
+    return {"stage": stage, "wall": list(wall), "intervals": list(rows)}
+
+
+def watched(*rows):
+    """A phases window; rows are (seconds by phase) or whole rows."""
+    made = [one if "kind" in one else row(sum(one.values()), phases=one) for one in rows]
+    return window("phases", *made)
+
+
+def raw(*windows, **changes):
+    return {
+        "schema": 1,
+        "pid": 1,
+        "rank": None,
+        "local_rank": None,
+        "world_size": None,
+        "complete": True,
+        "ended": False,
+        "settled": False,
+        "unit": "optimizer",
+        "steps": 90,
+        "evaluations": 0,
+        "stage": "done",
+        "times": {},
+        "compile_seconds": None,
+        "windows": list(windows) or [window("bare", row(), row()), watched(SPLIT)],
+        "losses": [2.0, None, 1.0],
+        "loaders": [LOADER],
+        "input_cpu": {"wait_cpu_share": 0.9, "workers_cpu_share": 0.2},
+        "lines": {},
+        "waits": [],
+        "copies": [],
+        "memory": None,
+        "kernels": None,
+        "optimizers": [],
+        "models": ["Net"],
+        "environment": {"device": "cpu", "torch": "2.4"},
+        "diverted": [],
+        "problems": [],
+        **changes,
+    }
+
+
+def merged(*raws, telemetry=()):
+    return merge(raws or [raw()], ending=ENDING, telemetry=list(telemetry))
+
+
+def bare(*seconds):
+    return window("bare", *[row(one) for one in seconds])
+
+
+# Which steps count -------------------------------------------------------------------------
+
+
+def test_the_step_is_the_median_of_the_bare_windows():
+    step = merged(raw(window("warmup", row(9.0)), bare(1, 2), bare(3))).step
+    assert step.median_seconds == 2
+    assert (step.count, step.seen) == (3, 90)
+    assert step.watched_seconds is None
+
+
+def test_the_windows_that_agreed_are_preferred_to_those_before_them():
+    windows = [bare(9, 9), bare(8), bare(1), bare(1), bare(1)]
+    assert merged(raw(*windows, settled=True)).step.median_seconds == 1
+    assert merged(raw(*windows, settled=True)).step.count == 3
+    assert merged(raw(*windows)).step.count == 6
+
+
+def test_disturbed_steps_do_not_count():
+    step = merged(raw(window("bare", row(50.0, disturbed=True), row(1.0), row(1.0)))).step
+    assert (step.mean_seconds, step.count) == (1.0, 2)
+
+
+def test_steps_with_evaluation_in_them_do_not_count():
+    step = merged(raw(window("bare", row(1.0), row(30.0, kind="evaluation"), row(1.0)))).step
+    assert (step.mean_seconds, step.count) == (1.0, 2)
+
+
+def test_a_rare_loader_start_is_left_out_of_the_step():
+    rows = [row(1.0)] * 50 + [row(2.0, kind="epoch")]
+    record = merged(raw(window("bare", *rows)))
+    assert record.step.mean_seconds == 1.0
+    assert record.epoch_start_seconds == pytest.approx(1.0)
+    assert record.epoch_start_share == pytest.approx(1 / 52)
+
+
+def test_with_epochs_of_a_few_batches_starting_the_loader_is_part_of_the_step():
+    rows = [row(4.0, kind="epoch"), row(1.0), row(1.0)] * 5
+    record = merged(raw(window("bare", *rows)))
+    assert record.step.count == 15
+    assert record.step.mean_seconds == pytest.approx(2.0)
+    assert record.epoch_start_share == pytest.approx(0.5)
+
+
+def test_with_epochs_of_a_few_batches_evaluation_still_does_not_count():
+    rows = [row(4.0, kind="epoch"), row(1.0), row(90.0, kind="evaluation")] * 5
+    record = merged(raw(window("bare", *rows)))
+    assert (record.step.count, record.step.mean_seconds) == (10, pytest.approx(2.5))
+    assert record.epoch_start_share == pytest.approx(3 / 5)
+
+
+def test_where_every_step_starts_a_loader_there_is_nothing_to_compare_with():
+    record = merged(raw(window("bare", row(kind="epoch"), row(kind="epoch"))))
+    assert record.step.count == 2
+    assert (record.epoch_start_seconds, record.epoch_start_share) == (None, None)
+
+
+def test_a_run_too_short_for_a_bare_window_is_judged_by_its_warm_up():
+    record = merged(raw(window("warmup", row(3.0), row(2.0)), steps=3))
+    assert record.step.median_seconds == 2.5
+    assert record.step_seconds == (3.0, 2.0)
+
+
+def test_a_process_without_a_single_interval_has_no_record():
+    assert merged(raw(window("warmup"), steps=1)) is None
+    assert merge([], ending=ENDING, telemetry=[]) is None
+
+
+def test_samples_per_second_are_all_samples_over_all_time():
+    rows = [row(1.0, samples=32), row(3.0, samples=32), row(1.0, samples=8)]
+    step = merged(raw(window("bare", *rows))).step
+    assert step.samples == 32
+    assert step.samples_per_second == pytest.approx(72 / 5)
+
+
+def test_unknown_samples_stay_unknown():
+    step = merged(raw(window("bare", row(samples=None)))).step
+    assert (step.samples, step.samples_per_second) == (None, None)
+
+
+# Phases ------------------------------------------------------------------------------------
+
+splits = st.fixed_dictionaries(
+    {name: st.floats(1e-6, 10.0) for name in ("input", "forward", "gap", "backward", "other")},
+    optional={"optimizer": st.floats(1e-6, 10.0)},
+)
+
+
+@given(st.lists(splits, min_size=1, max_size=5), st.floats(1e-4, 100.0))
+def test_phases_add_up_to_the_step(stretches, step):
+    record = merged(raw(bare(step), watched(*stretches)))
+    known = [phase for phase in record.phases.values() if phase.seconds is not None]
+    assert sum(phase.seconds for phase in known) == pytest.approx(step)
+    assert sum(phase.share for phase in known) == pytest.approx(1.0)
+    assert tuple(record.phases) == PHASES
+
+
+def test_phases_are_laid_over_the_bare_step_not_the_watched_one():
+    slow = {"input": 2.0, "forward": 2.0}
+    record = merged(raw(bare(1.0), watched(slow)))
+    assert record.phases["input"].seconds == pytest.approx(0.5)
+    assert record.step.watched_seconds == 4.0
+
+
+def test_the_gap_before_the_backward_pass_is_the_loss():
+    record = merged(raw(bare(1.0), watched({"forward": 0.4, "gap": 0.2, "backward": 0.4})))
+    assert record.phases["forward"].share == pytest.approx(0.6)
+    assert record.phases["other"].share == 0
+
+
+def test_of_the_gap_only_what_torch_did_is_the_loss_where_kernels_say_so():
+    kernels = {"steps": 3, "operator_seconds": {"gap": 0.05}}
+    split = {"forward": 0.4, "gap": 0.2, "backward": 0.4}
+    record = merged(raw(bare(1.0), watched(split, split), kernels=kernels))
+    assert record.phases["forward"].share == pytest.approx(0.45)
+    assert record.phases["other"].share == pytest.approx(0.15)
+
+
+def test_a_kernels_pass_that_failed_says_nothing_of_the_gap():
+    kernels = {"steps": 0, "problem": "no whole step was seen"}
+    record = merged(raw(bare(1.0), watched({"forward": 0.5, "gap": 0.5}), kernels=kernels))
+    assert record.phases["forward"].share == pytest.approx(1.0)
+
+
+def test_without_a_phases_window_no_phase_is_known():
+    record = merged(raw(bare(1.0)))
+    assert all(phase.seconds is None for phase in record.phases.values())
+    assert all(phase.share is None for phase in record.phases.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "unknown"),
+    [
+        ({}, {"transfer"}),
+        ({"environment": {"device": "cuda:0"}}, set()),
+        ({"loaders": []}, {"input", "transfer"}),
+        ({"unit": "backward"}, {"optimizer", "transfer"}),
+    ],
+)
+def test_a_phase_that_cannot_be_told_apart_is_null_and_never_0(changes, unknown):
+    split = {"forward": 0.5, "backward": 0.5}
+    record = merged(raw(bare(1.0), watched(split), **changes))
+    assert {name for name, phase in record.phases.items() if phase.share is None} == unknown
+    assert {name for name, phase in record.phases.items() if phase.seconds is None} == unknown
+
+
+def test_the_fastest_and_slowest_steps_are_left_out_where_steps_are_even():
+    even = [{"forward": 0.9, "other": 0.1}] * 18
+    record = merged(raw(bare(1.0), watched(*even, {"other": 2.0}, {"input": 0.1})))
+    assert record.phases["forward"].share == pytest.approx(0.9)
+    assert record.phases["input"].share == 0
+
+
+def test_where_cost_comes_in_bursts_the_slow_steps_are_the_point():
+    bursts = [{"forward": 1.0}] * 9 + [{"forward": 1.0, "input": 9.0}]
+    record = merged(raw(bare(1.0), watched(*bursts)))
+    assert record.phases["input"].share == pytest.approx(9 / 19)
+
+
+def test_waits_are_laid_over_the_bare_step_as_phases_are():
+    wait = {"what": ".item()", "file": None, "line": None, "per_step": 2.0}
+    waits = [{**wait, "seconds_per_step": 0.5}]
+    slowed = merged(raw(bare(1.0), watched({"forward": 2.0}), waits=waits))
+    assert slowed.waits[0].seconds_per_step == pytest.approx(0.25)
+    assert slowed.waits[0].per_step == 2.0
+    faster = merged(raw(bare(1.0), watched({"forward": 0.5}), waits=waits))
+    assert faster.waits[0].seconds_per_step == pytest.approx(0.5)
+    unwatched = merged(raw(bare(1.0), waits=waits))
+    assert unwatched.waits[0].seconds_per_step == pytest.approx(0.5)
+
+
+def test_evaluation_in_a_phases_window_does_not_count():
+    evaluation = row(5.0, kind="evaluation", phases={"other": 5.0})
+    record = merged(raw(bare(1.0), watched({"forward": 1.0}, evaluation)))
+    assert record.phases["forward"].share == pytest.approx(1.0)
+
+
+# Ranks and processes -----------------------------------------------------------------------
+
+
+def rank(number, seconds=1.0, *, own=0.5, world=2, **changes):
+    split = {"input": own, "backward": seconds - own}
+    windows = (bare(seconds, seconds), watched(split))
+    return raw(*windows, pid=100 + number, rank=number, world_size=world, **changes)
+
+
+def test_the_samples_of_all_ranks_add_up():
+    record = merged(rank(1), rank(0))
+    assert record.step.samples == 64
+    assert record.step.samples_per_second == pytest.approx(64)
+    assert record.environment["world_size"] == 2
+    assert [(one.rank, one.pid) for one in record.ranks] == [(0, 100), (1, 101)]
+
+
+def test_a_distributed_step_is_as_long_as_its_slowest_ranks():
+    record = merged(rank(0, 1.0), rank(1, 1.2))
+    assert record.step.median_seconds == pytest.approx(1.2)
+
+
+def test_the_slowest_rank_is_the_one_that_tells_what_the_time_is_spent_on():
+    record = merged(rank(0, own=0.2), rank(1, own=0.7), rank(2, own=0.2, world=3))
+    assert record.phases["input"].share == pytest.approx(0.7)
+    assert [one.own_seconds for one in record.ranks] == pytest.approx([0.2, 0.7, 0.2])
+
+
+def test_ranks_that_are_alike_are_told_by_the_first():
+    first, second = rank(0, models=["First"]), rank(1, own=0.52, models=["Second"])
+    assert merged(second, first).models == ("First",)
+
+
+def test_several_processes_that_are_no_ranks_are_told_by_the_one_with_most_steps():
+    short = raw(bare(1.0), pid=1, steps=5, models=["Short"])
+    long = raw(bare(2.0), pid=2, steps=500, models=["Long"])
+    record = merged(short, long)
+    assert record.models == ("Long",)
+    assert record.step.median_seconds == 2.0
+    assert [one.pid for one in record.ranks] == [1, 2]
+
+
+def test_a_rank_that_measured_nothing_is_left_out():
+    record = merged(rank(0), raw(window("warmup"), pid=101, rank=1, world_size=2, steps=1))
+    assert len(record.ranks) == 1
+
+
+# The rest of the record --------------------------------------------------------------------
+
+
+def test_start_up_is_told_from_the_process_on():
+    times = {
+        "process": 100.0,
+        "import_started": 101.0,
+        "imported": 103.0,
+        "first_iterator": 104.0,
+        "first_batch": 104.5,
+        "first_step": 106.0,
+    }
+    startup = merged(raw(times=times, compile_seconds=1.5)).startup
+    assert startup.seconds == 4.0
+    assert startup.import_seconds == 2.0
+    assert startup.first_batch_seconds == 0.5
+    assert startup.first_step_seconds == 6.0
+    assert startup.compile_seconds == 1.5
+
+
+def test_start_up_without_a_loader_lasts_until_the_first_backward_pass():
+    times = {"process": 100.0, "first_backward": 103.0, "first_step": 104.0}
+    startup = merged(raw(times=times)).startup
+    assert startup.seconds == 3.0
+    assert startup.first_batch_seconds is None
+
+
+def test_the_rest_of_memory_is_what_no_part_explains():
+    found = {
+        "kind": "process",
+        "peak_bytes": 1000,
+        "parameters_bytes": 100,
+        "gradients_bytes": 100,
+        "optimizer_bytes": 200,
+        "activations_bytes": None,
+    }
+    memory = merged(raw(memory=found)).memory
+    assert memory.rest_bytes == 600
+    assert memory.activations_bytes is None
+    assert memory.reserved_bytes is None
+
+
+def test_parts_beyond_the_peak_leave_no_negative_rest():
+    assert merged(raw(memory={"peak_bytes": 10, "parameters_bytes": 20})).memory.rest_bytes == 0
+
+
+def test_memory_that_was_not_read_is_null():
+    memory = merged().memory
+    assert (memory.kind, memory.peak_bytes, memory.rest_bytes) == ("process", None, None)
+    assert merged(raw(environment={"device": "cuda:0"})).memory.kind == "device"
+
+
+def sample(time, cores=1.0, gpus=None):
+    made = {"time": time, "cores": cores, "other_cores": 0.0, "memory_bytes": 5}
+    made["read_bytes_per_second"] = 0.0
+    return made if gpus is None else {**made, "gpus": gpus}
+
+
+def gpu(busy):
+    return {
+        "busy": busy,
+        "memory_bytes": None,
+        "clock_hertz": 1e9,
+        "throttled": False,
+        "foreign_processes": 0,
+    }
+
+
+def test_usage_is_of_the_time_the_windows_were_open():
+    telemetry = [sample(50.0, cores=9.0), sample(100.5, cores=2.0), sample(200.0, cores=9.0)]
+    usage = merged(telemetry=telemetry).usage
+    assert (usage.cores, usage.samples) == (2.0, 1)
+    assert usage.gpu_busy is None
+
+
+def test_usage_of_no_samples_is_unknown():
+    usage = merged().usage
+    assert (usage.cores, usage.samples) == (None, 0)
+
+
+def test_usage_is_of_the_gpu_that_trains():
+    on_second = raw(environment={"device": "cuda:1"})
+    usage = merged(on_second, telemetry=[sample(100.5, gpus=[gpu(0.1), gpu(0.9)])]).usage
+    assert usage.gpu_busy == pytest.approx(0.9)
+    assert usage.gpu_memory_bytes is None
+    assert usage.gpu_throttled_share == 0.0
+
+
+def test_input_cpu_is_the_workers_where_there_are_any():
+    assert merged().input_cpu_share == 0.9
+    assert merged(raw(loaders=[{**LOADER, "workers": 4}])).input_cpu_share == 0.2
+    nothing = {"wait_cpu_share": None, "workers_cpu_share": None}
+    assert merged(raw(input_cpu=nothing)).input_cpu_share is None
+
+
+def test_losses_and_the_ending_are_carried_over():
+    record = merged()
+    assert record.losses == (2.0, None, 1.0)
+    assert record.ending == ENDING
+    assert record.loaders[0].dataset == "ImageFolder"
+
+
+def test_a_second_run_completes_memory_and_kernels_and_nothing_else():
+    record = merged()
+    second = raw(bare(99.0), memory={"peak_bytes": 7}, kernels={"steps": 1})
+    completed = complete(record, [raw(), second])
+    assert completed.memory.peak_bytes == 7
+    assert completed.kernels.steps == 1
+    assert completed.step == record.step
+    assert complete(record, [raw()]) == record
+    assert complete(record, []) == record
+
+
+# Files -------------------------------------------------------------------------------------
+
+
+def test_records_are_read_and_garbage_is_ignored(tmp_path):
+    (tmp_path / "1.json").write_text(json.dumps(raw()))
+    (tmp_path / "2.json").write_text('{"schema": 1, "steps"')
+    (tmp_path / "3.json").write_text("[1, 2]")
+    (tmp_path / "4.json").write_text(json.dumps({**raw(), "schema": 2}))
+    (tmp_path / "5.json").write_text(json.dumps({**raw(), "steps": 0}))
+    (tmp_path / "6.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "7.json").mkdir()
+    (tmp_path / ".8.json.99").write_text(json.dumps(raw()))
+    assert read(tmp_path) == [raw()]
+
+
+def test_a_folder_that_is_not_there_holds_no_records(tmp_path):
+    assert read(tmp_path / "nowhere") == []

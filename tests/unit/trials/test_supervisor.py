@@ -1,0 +1,223 @@
+"""The supervisor as hotlap starts it: through the runner, with commands that know no torch."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotlap.errors import UsageError
+from hotlap.settings import Limits
+from hotlap.trials import runner
+from hotlap.trials.folder import TrialFolder
+
+PYTHON = sys.executable
+PATIENT = 20.0  # seconds a process may take to vanish before the test fails
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Runs Python code under the supervisor, without overlays unless asked."""
+    monkeypatch.setenv("HOTLAP_OVERLAY", "0")
+
+    def run(code, *, timeout=60.0, **options):
+        folder = TrialFolder(tmp_path / "trial")
+        folder.create()
+        working = tmp_path / "work"
+        working.mkdir(exist_ok=True)
+        limits = Limits(timeout=timeout)
+        words = [PYTHON, "-S", "-c", code] if isinstance(code, str) else code
+        return runner.run(words, folder, limits=limits, working=working, **options)
+
+    return run
+
+
+def output(tmp_path):
+    return (tmp_path / "trial" / "output.log").read_text()
+
+
+def is_gone(pid):
+    """Waits for a process to vanish, without sleeping."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    ready, _, _ = select.select([handle], [], [], PATIENT)
+    os.close(handle)
+    return bool(ready)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_is_the_commands(start, code):
+    outcome = start(f"raise SystemExit({code})")
+    assert (outcome.code, outcome.signal, outcome.stopped) == (code, None, None)
+    assert outcome.left_running == []
+
+
+def test_a_signal_that_ended_the_command_is_told(start):
+    outcome = start("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert (outcome.code, outcome.signal, outcome.stopped) == (None, 9, None)
+
+
+def test_the_command_runs_in_its_folder_with_the_trial_in_its_environment(start, tmp_path):
+    start("import os; print(os.getcwd(), os.environ['HOTLAP_TRIAL'], os.getsid(0) == os.getpid())")
+    assert output(tmp_path).split() == [str(tmp_path / "work"), str(tmp_path / "trial"), "True"]
+
+
+def test_output_and_errors_are_kept_in_order(start, tmp_path):
+    start(
+        "import sys\n"
+        "for i in range(3):\n"
+        "    print(i, file=sys.stdout if i % 2 else sys.stderr, flush=True)"
+    )
+    assert output(tmp_path).split() == ["0", "1", "2"]
+
+
+def test_the_command_has_default_signals_and_no_pipe_of_ours(start, tmp_path):
+    start(
+        "import os, signal\n"
+        "names = ('SIGINT', 'SIGTERM', 'SIGHUP')\n"
+        "print(*[signal.getsignal(getattr(signal, n)) == signal.SIG_DFL for n in names[1:]])\n"
+        "kinds = [os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')\n"
+        "         if os.path.exists(f'/proc/self/fd/{n}') and int(n) > 2]\n"
+        "print([kind for kind in kinds if kind.startswith('pipe')])"
+    )
+    assert output(tmp_path).split("\n")[:2] == ["True True", "[]"]
+
+
+def test_the_settings_are_there_before_the_command(start, tmp_path):
+    start("import os; print(open(os.environ['HOTLAP_TRIAL'] + '/settings.json').read())")
+    settings = json.loads(output(tmp_path))
+    assert settings["limits"] == Limits().as_dict()
+    assert settings["diverted"] == str(tmp_path / "trial" / "diverted")
+    assert settings["protected"] == []
+
+
+def test_overlays_that_are_switched_off_are_told(start):
+    warnings = []
+    outcome = start("pass", warn=warnings.append)
+    assert outcome.overlay_refused == "HOTLAP_OVERLAY=0 is set"
+    assert len(warnings) == 1
+    assert "HOTLAP_OVERLAY=0" in warnings[0]
+
+
+def test_in_place_there_is_nothing_to_warn_of(start):
+    warnings = []
+    outcome = start("pass", warn=warnings.append, in_place=True)
+    assert (outcome.overlay_refused, warnings) == (None, [])
+
+
+def test_a_command_that_cannot_be_executed_is_a_wrong_request(start, tmp_path):
+    script = tmp_path / "odd"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    with pytest.raises(UsageError, match="could not be started: No such file"):
+        start([str(script)])
+
+
+DETACHED = """
+import os, sys
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(write, str(os.getpid()).encode())
+        os.close(write)
+        os.dup2(os.open("/dev/null", os.O_RDWR), 1)
+        os.execvp("sleep", ["sleep", "1000"])
+    os._exit(0)
+os.close(write)
+print(os.read(read, 20).decode(), flush=True)
+os.wait()
+"""
+
+
+def test_a_detached_grandchild_is_ended_and_told(start, tmp_path):
+    outcome = start(DETACHED)
+    assert outcome.code == 0
+    assert len(outcome.left_running) == 1
+    assert "sleep 1000" in outcome.left_running[0] or outcome.left_running[0].startswith(PYTHON)
+    assert is_gone(int(output(tmp_path)))
+
+
+def test_a_command_that_ignores_being_asked_is_killed_with_its_children(start, tmp_path):
+    outcome = start(
+        "import os, signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "child = os.fork()\n"
+        "if child: print(os.getpid(), child, flush=True)\n"
+        "while True: signal.pause()",
+        timeout=0.3,
+    )
+    assert (outcome.stopped, outcome.signal, outcome.code) == ("timeout", 9, None)
+    assert outcome.left_running == []
+    assert all(is_gone(int(pid)) for pid in output(tmp_path).split())
+
+
+def test_a_command_that_cleans_up_when_asked_may_do_so(start, tmp_path):
+    outcome = start(
+        "import signal, sys\n"
+        "def bye(*args):\n"
+        "    print('cleaned up', flush=True)\n"
+        "    sys.exit(7)\n"
+        "signal.signal(signal.SIGTERM, bye)\n"
+        "while True: signal.pause()",
+        timeout=0.5,
+    )
+    assert (outcome.stopped, outcome.code) == ("timeout", 7)
+    assert "cleaned up" in output(tmp_path)
+
+
+def test_enough_is_enough_once_every_process_says_done(start, tmp_path):
+    outcome = start(
+        "import json, os, signal\n"
+        "folder = os.environ['HOTLAP_TRIAL'] + '/progress/'\n"
+        "open(folder + '1.json', 'w').write(json.dumps({'stage': 'done', 'steps': 9}))\n"
+        "while True: signal.pause()"
+    )
+    assert (outcome.stopped, outcome.signal) == ("enough", signal.SIGTERM)
+
+
+def test_progress_is_told_while_the_command_runs(start):
+    states = []
+    start("import signal; signal.pause()", timeout=0.3, progress=states.append)
+    assert states
+    assert states[0]["stage"] == "start"
+    assert [state["seconds"] for state in states] == sorted(state["seconds"] for state in states)
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from hotlap.settings import Limits
+from hotlap.trials import runner
+from hotlap.trials.folder import TrialFolder
+
+folder = TrialFolder(Path(sys.argv[1]))
+folder.create()
+pipe = sys.argv[2]
+code = f"import os, signal; open({pipe!r}, 'w').write(str(os.getpid())); signal.pause()"
+command = [sys.executable, "-S", "-c", code]
+runner.run(command, folder, limits=Limits(), working=Path(sys.argv[1]))
+"""
+
+
+def test_killing_hotlap_ends_the_command(tmp_path):
+    pipe = tmp_path / "pid"
+    os.mkfifo(pipe)
+    parent = subprocess.Popen(
+        [PYTHON, "-c", PARENT, str(tmp_path / "trial"), str(pipe)],
+        env={**os.environ, "HOTLAP_OVERLAY": "0"},
+    )
+    try:
+        child = int(pipe.read_text())  # waits until the command writes
+        assert Path(f"/proc/{child}").exists()
+    finally:
+        parent.kill()
+        parent.wait()
+    assert is_gone(child)

@@ -1,0 +1,79 @@
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from hotlap.trials.telemetry import Gpu, Telemetry
+
+
+class Nvml:
+    """Enough of pynvml; answers may be errors."""
+
+    def __init__(self, **answers):
+        plain = {
+            "UtilizationRates": SimpleNamespace(gpu=75),
+            "MemoryInfo": SimpleNamespace(used=1 << 30),
+            "ClockInfo": 1980,
+            "PowerUsage": 350_000,
+            "CurrentClocksThrottleReasons": 0x0,
+            "ComputeRunningProcesses": [SimpleNamespace(pid=7), SimpleNamespace(pid=8)],
+        }
+        for name, answer in {**plain, **answers}.items():
+            setattr(self, "nvmlDeviceGet" + name, self._answering(answer))
+
+    def _answering(self, answer):
+        def ask(*args):
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return ask
+
+
+def read(pids=frozenset(), **answers):
+    (found,) = Gpu(Nvml(**answers), ["handle"]).read(set(pids))
+    return found
+
+
+def test_a_gpu_is_read_in_si_units():
+    found = read()
+    assert found["busy"] == 0.75
+    assert found["memory_bytes"] == 1 << 30
+    assert found["clock_hertz"] == pytest.approx(1.98e9)
+    assert found["watts"] == 350
+    assert found["throttled"] is False
+
+
+def test_processes_that_are_not_the_commands_are_foreign():
+    assert read({7})["foreign_processes"] == 1
+    assert read({7, 8})["foreign_processes"] == 0
+
+
+@pytest.mark.parametrize(("reason", "throttled"), [(0x1, False), (0x4, False), (0x40, True)])
+def test_idle_and_power_caps_are_no_throttling_but_heat_is(reason, throttled):
+    assert read(CurrentClocksThrottleReasons=reason)["throttled"] is throttled
+
+
+def test_a_question_the_card_does_not_answer_is_none_and_the_others_stand():
+    found = read(PowerUsage=RuntimeError("not supported"))
+    assert found["watts"] is None
+    assert found["busy"] == 0.75
+
+
+def test_shutting_down_a_driver_that_is_gone_raises_nothing():
+    assert Gpu(SimpleNamespace(), []).close() is None
+
+
+def test_a_sample_of_a_process_is_its_own_burning_since_the_last():
+    telemetry = Telemetry(os.getpid(), gpu=Gpu(Nvml(), ["handle"]))
+    first = telemetry._sample(1.0)
+    assert first["cores"] == 0.0  # nothing to compare with yet
+    assert first["memory_bytes"] > 1 << 20
+    assert first["gpus"][0]["busy"] == 0.75
+    telemetry._cpu = {pid: seconds - 2.0 for pid, seconds in telemetry._cpu.items()}
+    assert telemetry._sample(1.0)["cores"] >= 2.0
+
+
+def test_a_process_that_is_gone_gives_no_processes():
+    telemetry = Telemetry(2**22 + 1, gpu=Gpu(Nvml(), []))
+    assert telemetry._processes() == []
