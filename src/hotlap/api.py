@@ -44,7 +44,7 @@ def profile(
     working = Path.cwd()
     run = RunFolder.new("profile", out=Path(out) if out is not None else None)
     trial = run.trial("baseline")
-    before = writes.snapshot(working)
+    before = writes.snapshot(working, without=run.path.parent)
     try:
         outcome = runner.run(
             words,
@@ -63,25 +63,29 @@ def profile(
     trial.forget_writes(keep=keep, elsewhere=outcome.upper)
     if record is None:
         raise _why_nothing(words, outcome, trial, limits)
-    if _ended_early(record, outcome):
+    interrupted = outcome.stopped == "interrupted"
+    if _ended_early(record, outcome) and not in_place:
         again = run.trial("again")
         brief = replace(limits, brief=True)
         second = runner.run(
             words, again, limits=brief, working=working, in_place=in_place, progress=progress
         )
-        again.forget_writes(keep=keep, elsewhere=second.upper)
+        again.forget_writes(keep=False, elsewhere=second.upper)
+        interrupted = second.stopped == "interrupted"
         record = merging.complete(record, merging.read(again.records))
     result = _conclude(record, words, run)
     records.save(result, run.result)
-    if outcome.stopped == "interrupted":
+    if interrupted:
         raise Interrupted(
-            f"Interrupted after {record.step.seen} steps. What was measured is in {run.result}"
+            f"Interrupted after {record.step.seen} steps. What was measured is in {run.result}",
+            profile=result,
         )
     if outcome.stopped is None and _failed(outcome):
         raise CommandFailed(
             f"{_how_it_failed(words, outcome)} after {record.step.seen} steps. "
             f"What was measured until then is in {run.result}",
             output=tail(trial.output),
+            profile=result,
         )
     return result
 
@@ -138,7 +142,9 @@ def _ending(
 ) -> Ending:
     raws = merging.read(trial.records)
     written, total = writes.in_overlay(outcome.upper or trial.path)
-    unprotected = outcome.overlay_refused is not None or in_place
+    touched: tuple[str, ...] = ()
+    if outcome.overlay_refused is not None or in_place:
+        touched = writes.changed(before, working, without=trial.path.parents[1])
     return Ending(
         code=outcome.code,
         signal=outcome.signal,
@@ -149,7 +155,7 @@ def _ending(
         in_place=in_place,
         written=written,
         written_bytes=total,
-        written_in_place=writes.changed(before, working) if unprotected else (),
+        written_in_place=touched,
         diverted=tuple(sorted({path for raw in raws for path in raw["diverted"]})),
         left_running=tuple(outcome.left_running),
     )

@@ -2,13 +2,20 @@
 
 HotlapError
   ├ UsageError          2: the request itself is wrong (a missing script, an unwritable output)
+  │   └ RecordError     2: a record cannot be read or written
   ├ CommandFailed       3: the training command failed by itself
   ├ NothingMeasured     4: the command ran, but there was no torch or no training step
-  ├ RecordError         2: a record cannot be read
   └ Interrupted       130: the user stopped it; what was measured is kept
+
+CommandFailed and Interrupted carry the profile of the steps measured until then, if there were any.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hotlap.records import Profile
 
 
 class HotlapError(Exception):
@@ -28,9 +35,10 @@ class RecordError(UsageError):
 class CommandFailed(HotlapError):
     exit_code = 3
 
-    def __init__(self, message: str, *, output: str = "") -> None:
+    def __init__(self, message: str, *, output: str = "", profile: Profile | None = None) -> None:
         super().__init__(message)
         self.output = output
+        self.profile = profile
 
 
 class NothingMeasured(HotlapError):
@@ -43,3 +51,7 @@ class NothingMeasured(HotlapError):
 
 class Interrupted(HotlapError):
     exit_code = 130
+
+    def __init__(self, message: str, *, profile: Profile | None = None) -> None:
+        super().__init__(message)
+        self.profile = profile

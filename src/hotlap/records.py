@@ -6,6 +6,7 @@ newer hotlap is refused with a sentence. Files are JSON: reading one can never r
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -240,10 +241,10 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 def decode(text: bytes, *, source: str = "the record") -> Profile:
     try:
         content = msgspec.json.decode(text)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise RecordError(f"{source} is not JSON ({problem}). Was it cut short?") from problem
     version = content.get("schema") if isinstance(content, dict) else None
-    if not isinstance(version, int):
+    if not isinstance(version, int) or version < 1:
         raise RecordError(f"{source} carries no schema version: it is not a record of hotlap.")
     if version > SCHEMA:
         raise RecordError(
@@ -281,5 +282,6 @@ def save(profile: Profile, path: str | os.PathLike[str]) -> None:
         temporary.write_bytes(encode(profile))
         temporary.replace(file)
     except OSError as problem:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise RecordError(f"{file} cannot be written: {problem.strerror}.") from problem

@@ -12,11 +12,11 @@ OVERLAY_VARIABLE = "HOTLAP_OVERLAY"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """When a trial has measured enough. Times in seconds, counted from the first training step."""
+    """When a trial has measured enough, counted from its first training step."""
 
     steps: int = 2000
     seconds: float = 30.0
-    timeout: float = 600.0  # without any training step
+    timeout: float = 600.0  # without a training step, from the start or from the last one
     tolerance: float = 0.05  # three windows that differ by no more than this agree
     window_seconds: float = 0.5
     brief: bool = False  # only memory and kernels, for a command too short to reach them

@@ -24,8 +24,3 @@ def mean(values: Sequence[float]) -> float:
     if not values:
         raise ValueError("mean of no values")
     return sum(values) / len(values)
-
-
-def agree(values: Sequence[float], tolerance: float) -> bool:
-    """Whether the largest and the smallest lie within `tolerance` of each other."""
-    return bool(values) and min(values) > 0 and max(values) / min(values) <= 1 + tolerance

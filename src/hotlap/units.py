@@ -7,9 +7,9 @@ _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "
 
 
 def _three_digits(value: float) -> str:
-    if value >= 100:
+    if value >= 99.95:
         return f"{value:,.0f}"
-    if value >= 10:
+    if value >= 9.995:
         return f"{value:.1f}"
     return f"{value:.2f}"
 

@@ -12,7 +12,7 @@ import typer
 
 from hotlap import api, records, units
 from hotlap.cli.console import notices, results, warn
-from hotlap.errors import UsageError
+from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.reports import terminal
 
 _STAGES = {
@@ -39,10 +39,12 @@ def profile(
     command: Annotated[
         list[str], typer.Argument(metavar="COMMAND...", help="What you train with.")
     ],
-    steps: Annotated[int | None, typer.Option(help="Measure at most this many steps.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Measure at most this long.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Measure at most this many steps (2000).")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Measure at most this long (30).")] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Give up when no step is seen in this many seconds.")
+        float | None, typer.Option(help="Give up when no step comes for this many seconds (600).")
     ] = None,
     json: Annotated[
         Path | None, typer.Option("--json", help="Write the whole result to this file.")
@@ -59,18 +61,27 @@ def profile(
 ) -> None:
     if json is not None:
         check_writable(json)
-    with live() as show:
-        result = api.profile(
-            command,
-            steps=steps,
-            seconds=seconds,
-            timeout=timeout,
-            out=out,
-            in_place=in_place,
-            keep=keep,
-            warn=warn,
-            progress=show,
-        )
+    try:
+        with live() as show:
+            result = api.profile(
+                command,
+                steps=steps,
+                seconds=seconds,
+                timeout=timeout,
+                out=out,
+                in_place=in_place,
+                keep=keep,
+                warn=warn,
+                progress=show,
+            )
+    except (CommandFailed, Interrupted) as error:
+        if error.profile is not None:
+            show_result(error.profile, json)
+        raise
+    show_result(result, json)
+
+
+def show_result(result: records.Profile, json: Path | None) -> None:
     if json is not None:
         records.save(result, json)
     results().print(terminal.render(result))

@@ -25,6 +25,8 @@ def samples_in(batch: Any, depth: int = 0) -> int | None:
         return int(shape[0]) if len(shape) else None
     if depth > 4:
         return None
+    if _are_images(batch):
+        return len(batch)
     if isinstance(batch, dict) or hasattr(batch, "values"):
         items: Any = batch.values() if callable(getattr(batch, "values", None)) else ()
     elif isinstance(batch, (list, tuple)):
@@ -38,13 +40,19 @@ def samples_in(batch: Any, depth: int = 0) -> int | None:
     return len(batch) if isinstance(batch, (list, tuple)) and batch else None
 
 
+def _are_images(batch: Any) -> bool:
+    """A list of single images, as detection scripts collate them: each is channels first."""
+    if not isinstance(batch, (list, tuple)) or len(batch) < 2:
+        return False
+    shapes = [tuple(getattr(item, "shape", ())) for item in batch]
+    return all(len(shape) == 3 and shape[0] in (1, 3, 4) for shape in shapes)
+
+
 class LoaderWatch:
     """What is known of every loader made: how, where, and what its workers burn."""
 
     def __init__(self) -> None:
-        self.made: weakref.WeakKeyDictionary[Any, tuple[str, int, str] | None] = (
-            weakref.WeakKeyDictionary()
-        )
+        self.made: dict[int, tuple[str, int, str] | None] = {}  # by id: a loader may not hash
         self.trained: dict[int, int] = {}  # id -> batches trained on
         self.facts: dict[int, dict[str, Any]] = {}
         self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -58,7 +66,7 @@ class LoaderWatch:
         self._waited_before = (0.0, 0.0)
 
     def describe(self, loader: Any) -> dict[str, Any]:
-        place = self.made.get(loader)
+        place = self.made.get(id(loader))
         dataset = getattr(loader, "dataset", None)
         sampler = getattr(loader, "sampler", None)
         try:
@@ -173,7 +181,7 @@ def install(torch: Any, recorder: Recorder) -> None:
     @functools.wraps(plain_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain_init(self, *args, **kwargs)
-        recorder.loaders.made[self] = places.here(2)
+        recorder.loaders.made[id(self)] = places.here(2)
 
     @functools.wraps(plain_iter)
     def iterate(self: Any) -> Any:

@@ -90,16 +90,31 @@ def children(modules: Iterable[Any], trained: set[int]) -> list[Any]:
     return [child for module in modules for child in module.children() if holds(child, trained)]
 
 
+class Door:
+    """Stands where a compiled call would: tells the recorder, then calls what was there.
+
+    A copy or a pickle of the module must not carry it along (it would call the original): it
+    becomes None there, which is what an unwatched module has.
+    """
+
+    def __init__(self, torch: Any, module: Any, recorder: Recorder) -> None:
+        self._inner = module.__dict__.get(DOOR) or module._call_impl
+        self._module = module
+        self._recorder = recorder
+        self._is_compiling = torch.compiler.is_compiling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_compiling():
+            return self._inner(*args, **kwargs)
+        return self._recorder.forward(self._module, self._inner, args, kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+
 def watch(torch: Any, module: Any, recorder: Recorder) -> None:
-    if getattr(module.__dict__.get(DOOR), "_hotlap", False):
-        return
-    inner = module.__dict__.get(DOOR) or module._call_impl
-    is_compiling = torch.compiler.is_compiling
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
-            return inner(*args, **kwargs)
-        return recorder.forward(module, inner, args, kwargs)
-
-    call._hotlap = True  # type: ignore[attr-defined]
-    module.__dict__[DOOR] = call
+    if not isinstance(module.__dict__.get(DOOR), Door):
+        module.__dict__[DOOR] = Door(torch, module, recorder)

@@ -105,7 +105,7 @@ class Passes:
             self._kernels = KernelProbe(self._torch, self._device)
         recorder.timing = stage in (PHASES, KERNELS)
         if recorder.timing:
-            self._timeline.clear()
+            self._timeline.restart()
         self._mark(time.perf_counter_ns())
 
     def close(self) -> None:

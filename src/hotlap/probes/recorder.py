@@ -6,6 +6,7 @@ is switched off, noted under `problems`, and training goes on.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -160,8 +161,7 @@ class Recorder:
         try:
             self.times.setdefault("first_backward", time.time())
             self.roots.find_once()
-            loader = self._tally.backward()
-            if loader is not None:
+            for loader in self._tally.backward():
                 self.loaders.trained_on(loader)
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.backward_begins()
@@ -221,7 +221,8 @@ class Recorder:
             self._boundary()
         except Exception as problem:
             self.note(f"stage {self.schedule.stage}", problem)
-            self._finish()
+            with contextlib.suppress(Exception):
+                self._finish()
 
     def _boundary(self) -> None:
         now = time.perf_counter_ns()

@@ -18,6 +18,7 @@ WARMUP, BARE, PHASES, MEMORY, KERNELS, DONE = (
 )
 SMALLEST_WINDOW = 5
 AGREEING_WINDOWS = 3
+PATIENCE = 10  # steps in a row that do not count; beyond that, all of them are like this
 
 
 class Schedule:
@@ -47,6 +48,7 @@ class Schedule:
         self._bare_windows = 0
         self._phases_windows = 0
         self._last_size = 0
+        self._refused = 0
 
     def advance(self, seconds: float, *, now: float, counts: bool) -> bool:
         """A step ended; `counts` is false for one that evaluation or hotlap itself disturbed.
@@ -55,7 +57,8 @@ class Schedule:
         """
         if self._started is None:
             self._started = now
-        if counts:
+        self._refused = 0 if counts else self._refused + 1
+        if counts or self._refused > PATIENCE:
             self._taken.append(seconds)
             if self.stage in (BARE, PHASES):
                 self.counted_steps += 1
@@ -94,11 +97,11 @@ class Schedule:
             self.step_seconds = min(self._taken) if self.stage == WARMUP else mean
         if self.stage == BARE:
             self._bare_windows += 1
-            grew = len(self._taken) < self._last_size / 2
+            cut_short = len(self._taken) < self._last_size / 2
             self._last_size = len(self._taken)
             if len(self._taken) < 10 and mean < self.window_seconds / 10:
                 return  # too small a sample to settle anything, though it is kept
-            if not grew:
+            if not cut_short:
                 self.bare_means.append(mean)
             last = self.bare_means[-AGREEING_WINDOWS:]
             self.settled = len(last) == AGREEING_WINDOWS and max(last) <= min(last) * (

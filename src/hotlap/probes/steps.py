@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 
 HISTORY = 64
+ENOUGH_TO_TELL = 48
 
 STEP = "step"
 EPOCH = "epoch"  # a loader was started anew within the step
@@ -25,35 +26,25 @@ class Rounds:
     def __init__(self) -> None:
         self._order: list[int] = []
         self._history: deque[int] = deque(maxlen=HISTORY)
-        self._anchor: int | None = None
-        self._since_anchor = 0
 
     def stepped(self, optimizer: int) -> bool:
         self._history.append(optimizer)
         if optimizer not in self._order:
             self._order.append(optimizer)
-            self._choose(list(self._history))
-        self._since_anchor += 1
-        if optimizer == self._anchor:
-            self._since_anchor = 0
+        if len(self._order) == 1:
             return True
-        if self._since_anchor > HISTORY:  # it stopped stepping: another phase of training
-            self._choose(list(self._history))
-            self._since_anchor = 0
-        return False
-
-    def _choose(self, history: list[int]) -> None:
-        counts = Counter(history)
-        recent = [o for o in self._order if counts[o]]
-        self._anchor = min(reversed(recent), key=lambda o: counts[o])
+        counts = Counter(self._history)
+        if len(self._history) >= ENOUGH_TO_TELL:  # one that stepped a single time ends no round
+            counts = Counter({key: count for key, count in counts.items() if count > 1}) or counts
+        recent = [key for key in self._order if counts[key]]
+        return optimizer == min(reversed(recent), key=lambda key: counts[key])
 
 
 class Tally:
     """What happened since the last step boundary."""
 
     def __init__(self) -> None:
-        self.pending: int | None = None  # samples of the batch fetched last, not yet trained on
-        self.pending_loader: int | None = None
+        self.pending: dict[int, int | None] = {}  # loader -> samples fetched, not yet trained on
         self.uses_loader = False
         self._start()
 
@@ -67,9 +58,9 @@ class Tally:
         self._forwards: dict[int, int] = {}
 
     def fetched(self, samples: int | None, loader: int) -> None:
-        if self.pending_loader is not None:
+        if loader in self.pending:  # its last batch was not trained on
             self.idle_fetches += 1
-        self.pending, self.pending_loader = samples, loader
+        self.pending[loader] = samples
 
     def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
         """A training forward of one root module; `replay` when a closure repeats the same batch."""
@@ -78,20 +69,20 @@ class Tally:
         before = self._forwards.get(module, 0)
         self._forwards[module] = max(before, samples) if replay else before + samples
 
-    def backward(self) -> int | None:
-        """Returns the loader whose batch this backward trained on."""
+    def backward(self) -> list[int]:
+        """Returns the loaders whose batches this backward trained on: several when zipped."""
         self.backwards += 1
-        loader = self.pending_loader
-        if loader is not None:
+        loaders = list(self.pending)
+        if loaders:
             self.uses_loader = True
-            self.samples += self.pending or 0
+            self.samples += sum(samples or 0 for samples in self.pending.values())
             self.batches += 1
-            self.pending = self.pending_loader = None
-        return loader
+            self.pending.clear()
+        return loaders
 
     def drop_pending(self) -> None:
         """Forgets a batch fetched ahead: the window it belongs to is over."""
-        self.pending = self.pending_loader = None
+        self.pending.clear()
 
     def close(self) -> tuple[int | None, str]:
         """Ends the step: its samples (None when unknown) and its kind."""

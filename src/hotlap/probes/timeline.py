@@ -59,6 +59,10 @@ class Timeline:
         marks, self.marks = self.marks, []
         return marks
 
+    def restart(self) -> None:
+        """A new window: what was entered before it will be left without our seeing it."""
+        self.marks, self._stack, self.now = [], [], OTHER
+
 
 def seconds_of(marks: list[Mark]) -> list[float]:
     """Each mark's time in seconds from the first; the last event must have completed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -13,13 +14,23 @@ SEEN = "seen"
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
+    """Never raises: it is called from within the user's training step."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content, allow_nan=False))
+        temporary.write_text(json.dumps(content, default=_plain))
         temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    except (OSError, ValueError, TypeError, RecursionError):
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """What a script passed where a plain number is usual: numpy's, torch's, or anything."""
+    try:
+        return value.item()
+    except Exception:
+        return str(value)
 
 
 def record(folder: Path, pid: int, content: dict[str, Any]) -> None:

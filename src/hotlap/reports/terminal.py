@@ -42,7 +42,7 @@ def render(profile: Profile) -> RenderableType:
         _phases(profile),
         _facts(profile),
         *_findings(profile),
-        Text(f"kept in {_short(profile.folder)}", style="dim"),
+        Text(f"kept in {_short(profile.folder)}, with the command's output.log", style="dim"),
     ]
     return Padding(Group(*[part for part in parts if part is not None]), (1, 1, 0, 2), expand=False)
 
@@ -115,7 +115,7 @@ def _phase_note(profile: Profile, name: str) -> str:
         reasons = {
             "input": "no DataLoader was used",
             "transfer": "no device to copy to",
-            "optimizer": "no optimizer object",
+            "optimizer": "no optimizer was seen to step",
         }
         return reasons.get(name, "not measured")
     if name == profile.verdict.bottleneck and profile.verdict.detail:

@@ -1,12 +1,11 @@
 """Something else was using the machine while the steps were measured.
 
 ## What it finds
-Other processes burning more than a third of a core per available core, foreign processes on the
-GPU, or a GPU that lowered its clock.
+Other processes burning more than a third of the cores there are (and at least half a core), foreign
+processes on the GPU, or a GPU that lowered its clock.
 
 ## Why it matters
-Times taken beside a busy neighbour say little about the program: the same script took 4 s alone
-and 72 s on a loaded machine.
+Times taken beside a busy neighbour say little about the program: they can be many times too long.
 
 ## When it is wrong
 Helpers of the command that detached themselves count as others.

@@ -1,7 +1,7 @@
-"""There is no optimizer object: steps were counted at the backward pass.
+"""No optimizer was seen to step: steps were counted at the backward pass.
 
 ## What it finds
-A script that updates its parameters by hand.
+A script that updates its parameters by hand, or whose optimizer steps inside a compiled function.
 
 ## Why it matters
 What counts as a step changes: with gradients accumulated over k batches by hand, each of the k
@@ -11,7 +11,7 @@ counts as one. The update itself is shown under `other`.
 Never; it says how the figures were taken.
 
 ## What to do
-Nothing, or use a torch.optim optimizer: its fused update is also faster.
+Nothing; or, where parameters are updated by hand, use a torch.optim optimizer.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         rule=NAME,
         summary="No optimizer stepped: each backward pass counts as one step.",
         evidence=units.plural(record.step.seen, "backward pass", "backward passes"),
-        advice="Read the update under `other`; a torch.optim optimizer would show it apart.",
+        advice="Read the update under `other`: it cannot be told apart here.",
     )

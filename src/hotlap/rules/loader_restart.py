@@ -4,7 +4,8 @@
 Steps in which a DataLoader with workers was started that cost more than 5 % of the training time.
 
 ## Why it matters
-Every epoch forks (or spawns, about 3 s each) all workers and waits for the first batch again.
+Every epoch starts all workers and waits for the first batch again; spawned workers import
+everything anew.
 
 ## When it is wrong
 When the epochs seen were cut short for a try.

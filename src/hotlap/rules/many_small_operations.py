@@ -9,8 +9,9 @@ what it takes to call them.
 Faster arithmetic (mixed precision, channels-last) changes nothing here.
 
 ## When it is wrong
-Python code inside the model that is not torch also keeps the device waiting; it is counted apart
-up to 40 microseconds an operation.
+Python code inside the model that is not torch also keeps the device waiting. Up to 40
+microseconds an operation it cannot be told from the framework's own cost; beyond that it counts
+as the script's code.
 
 ## What to do
 `torch.compile(mode="reduce-overhead")` replays the step as one CUDA graph; a larger batch does

@@ -60,7 +60,7 @@ def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
 def _advice(record: Record, share: float, loader: Loader | None) -> str:
     if loader is None:
         return "Fetch the next batch while the current one trains."
-    cores = int(float(record.environment.get("cores") or 1) / max(1, len(record.ranks)))
+    cores = max(1, int(float(record.environment.get("cores") or 1) / max(1, len(record.ranks))))
     fetching = record.input_cpu_share is not None and record.input_cpu_share < FETCHING_BELOW
     most = max(1, cores * 4 if fetching else cores)
     # Enough workers to make a batch in the time the rest of the step takes.

@@ -1,7 +1,7 @@
 """The command stopped making steps.
 
 ## What it finds
-No step for twenty times the usual step (at least a minute), after steps had been seen.
+No step for as long as `--timeout` allows (600 s), after steps had been seen.
 
 ## Why it matters
 A hang looks like a slow run from outside: a deadlocked worker, a rank that waits for one that

@@ -41,19 +41,23 @@ class TrialFolder:
         for folder in (self.path, self.records, self.progress, self.seen):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def written(self) -> list[Path]:
-        return sorted(self.path.glob("writes-?")) + sorted(self.path.glob("writes-??"))
-
     def forget_writes(self, *, keep: bool, elsewhere: Path | None = None) -> None:
-        """Removes the overlay's working folders, and what the command wrote unless it is kept."""
-        for place in {self.path, elsewhere or self.path}:
-            for scratch in place.glob("scratch-*"):
-                remove_tree(scratch)
-            if not keep:
-                for writes in place.glob("writes-*"):
-                    remove_tree(writes)
+        """Removes the overlay's working folders, and what the command wrote unless it is kept.
+
+        `elsewhere` is where the overlay had to put it when the trial's own disk would not do.
+        """
+        spare = elsewhere if elsewhere is not None and elsewhere != self.path else None
+        for place in (self.path, spare):
+            for found in place.glob("scratch-*") if place is not None else ():
+                remove_tree(found)
         if not keep:
-            remove_tree(self.diverted)
+            for found in (*self.path.glob("writes-*"), self.diverted):
+                remove_tree(found)
+        elif spare is not None:
+            for found in spare.glob("writes-*"):
+                shutil.move(found, self.path / found.name)
+        if spare is not None:
+            remove_tree(spare)
 
 
 def remove_tree(path: Path) -> None:

@@ -11,14 +11,16 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def quota(root: Path = _CGROUP) -> float | None:
-    """Cores the cgroup grants, by version 2 (walking up from our own group) or version 1."""
+    """Cores the cgroups grant: the tightest limit from our own group upwards, or version 1's."""
+    limits = []
     for folder in _own_groups(root):
         try:
             limit, period = (folder / "cpu.max").read_text().split()
-            if limit != "max":
-                return int(limit) / int(period)
-        except (OSError, ValueError):
+            limits += [int(limit) / int(period)] if limit != "max" else []
+        except (OSError, ValueError, ZeroDivisionError):
             continue
+    if limits:
+        return min(limits)
     try:
         limit_v1 = int((root / "cpu/cpu.cfs_quota_us").read_text())
         period_v1 = int((root / "cpu/cpu.cfs_period_us").read_text())
@@ -50,14 +52,13 @@ def cores(root: Path = _CGROUP) -> float:
 
 
 def memory_limit(root: Path = _CGROUP) -> int | None:
+    limits = []
     for folder in _own_groups(root):
         try:
-            text = (folder / "memory.max").read_text().strip()
-        except OSError:
+            limits.append(int((folder / "memory.max").read_text()))
+        except (OSError, ValueError):  # "max" is no number
             continue
-        if text != "max":
-            return int(text)
-    return None
+    return min(limits, default=None)
 
 
 def shared_memory_bytes() -> int | None:

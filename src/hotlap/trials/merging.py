@@ -40,11 +40,61 @@ def read(folder: Path) -> list[Raw]:
     for path in sorted(folder.glob("*.json")):
         try:
             raw = json.loads(path.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(raw, dict) and raw.get("schema") == 1 and raw.get("steps", 0) > 0:
+        if isinstance(raw, dict) and raw.get("schema") == 1 and _is_whole(raw):
             found.append(raw)
     return found
+
+
+def _is_whole(raw: Raw) -> bool:
+    """Whether everything a merge reads is there and of its kind: a record may be garbage."""
+    try:
+        msgspec.convert(raw, _Whole)
+    except msgspec.ValidationError:
+        return False
+    return bool(raw["steps"] > 0)
+
+
+class _Interval(msgspec.Struct):
+    seconds: float
+    samples: int | None
+    kind: str
+    disturbed: bool
+    phases: dict[str, float] = {}
+
+
+class _Window(msgspec.Struct):
+    stage: str
+    wall: tuple[float, float]
+    intervals: list[_Interval]
+
+
+class _Whole(msgspec.Struct):
+    """The shape of what a watched process writes (schema 1)."""
+
+    pid: int
+    rank: int | None
+    world_size: int | None
+    settled: bool
+    unit: str
+    steps: int
+    times: dict[str, float]
+    compile_seconds: float | None
+    windows: list[_Window]
+    losses: list[float | None]
+    loaders: list[Loader]
+    input_cpu: dict[str, float | None]
+    lines: dict[str, list[Line]]
+    waits: list[Wait]
+    copies: list[Copy]
+    memory: dict[str, Any] | None
+    kernels: Kernels | None
+    optimizers: list[Optimizer]
+    models: list[str]
+    environment: dict[str, Any]
+    diverted: list[str]
+    problems: list[str]
 
 
 def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]]) -> Record | None:
@@ -56,11 +106,9 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     ranks = tuple(_rank(raw) for raw in sorted(measured, key=_rank_order))
     main = _telling(measured)
     kernels = msgspec.convert(main["kernels"], Kernels) if main["kernels"] else None
-    step = _step(main)
-    samples = _total_samples(measured, step, distributed=distributed)
-    slowest = max(rank.median_seconds for rank in ranks)
-    if distributed and slowest > step.median_seconds:
-        step = msgspec.structs.replace(step, median_seconds=slowest)
+    slowest = max(measured, key=lambda raw: _step(raw).median_seconds)
+    step = _step(slowest if distributed else main)
+    samples = _total_samples(measured, main, distributed=distributed)
     step = msgspec.structs.replace(step, samples=samples[0], samples_per_second=samples[1])
     return Record(
         step=step,
@@ -186,15 +234,16 @@ def _samples(raw: Raw) -> tuple[float | None, float | None]:
 
 
 def _total_samples(
-    raws: Sequence[Raw], step: Step, *, distributed: bool
+    raws: Sequence[Raw], main: Raw, *, distributed: bool
 ) -> tuple[float | None, float | None]:
+    """In one step (of all ranks, or of the process that tells the record), and in a second."""
     each = [_samples(raw) for raw in raws]
     if any(samples is None for samples, _ in each):
         return None, None
     rate = sum(rate or 0.0 for _, rate in each)
     if distributed:
         return sum(samples or 0.0 for samples, _ in each), rate
-    return each[0][0], rate
+    return _samples(main)[0], rate
 
 
 def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str, Phase]:
@@ -310,6 +359,10 @@ def _used_gpus(raw: Raw, sample: dict[str, Any]) -> list[dict[str, Any]]:
     device = str(raw["environment"].get("device", "cpu"))
     if not device.startswith("cuda"):
         return []
+    uuid = str(raw["environment"].get("device_uuid") or "")
+    same = [gpu for gpu in gpus if uuid and str(gpu.get("uuid") or "").endswith(uuid)]
+    if same:
+        return same
     index = int(device.partition(":")[2] or 0)
     return [gpus[index]] if index < len(gpus) else gpus[:1]
 

@@ -86,6 +86,8 @@ def _cover_all(
     libc: Any, folders: list[str], *, upper: str, trial: str, user_namespace: bool
 ) -> None:
     mounts = _mounts()
+    # By handle, since the path may soon lie below an overlay of its own.
+    upper = f"/proc/self/fd/{os.open(upper, os.O_PATH | os.O_DIRECTORY)}"
     trial_file = os.open(trial, os.O_PATH | os.O_DIRECTORY)
     number = 0
     for folder in folders:

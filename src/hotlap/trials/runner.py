@@ -34,7 +34,6 @@ _ENTRY = (
 )
 POLL_SECONDS = 0.1
 STRAGGLER_SECONDS = 10.0  # how long the other ranks may take once the first has measured enough
-SILENT_FACTOR = 20  # a step this much longer than the usual one is a hang, if also over a minute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,13 +149,9 @@ def _follow(
         elif leader is None:
             if now - began > limits.timeout:
                 return "timeout"
-        elif now - last_change > min(limits.timeout, _patience(leader)):
+        elif now - last_change > limits.timeout:
             return "stalled"
     return None
-
-
-def _patience(state: dict[str, Any]) -> float:
-    return max(60.0, SILENT_FACTOR * float(state.get("step_seconds") or 30.0))
 
 
 def _read_all(folder: Path) -> Iterator[dict[str, Any]]:

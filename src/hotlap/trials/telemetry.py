@@ -124,10 +124,10 @@ class Gpu:
             "throttled": lambda: bool(
                 nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) & ~(0x1 | 0x2 | 0x4)
             ),
-            "foreign_processes": lambda: sum(
-                process.pid not in pids
-                for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            "foreign_processes": lambda: _foreign(
+                {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}, pids
             ),
+            "uuid": lambda: _text(nvml.nvmlDeviceGetUUID(handle)),
         }
         for name, read in readings.items():
             try:
@@ -135,3 +135,15 @@ class Gpu:
             except Exception:  # not every card or container answers every question
                 found[name] = None
         return found
+
+
+def _foreign(running: set[int], ours: set[int]) -> int | None:
+    """Processes on the card that are not ours; unknown where the driver numbers them otherwise.
+
+    In a container it may list the host's process numbers, among which ours cannot be found.
+    """
+    return len(running - ours) if not running or running & ours else None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -17,10 +17,15 @@ _SKIPPED = {HOME, ".git", "__pycache__", ".venv", "node_modules"}
 Snapshot = dict[str, tuple[int, int]]
 
 
-def snapshot(folder: Path) -> Snapshot:
-    """(modified, size) of the files below a folder, as far as a bounded walk reaches."""
+def snapshot(folder: Path, *, without: Path) -> Snapshot:
+    """(modified, size) of the files below a folder, as far as a bounded walk reaches.
+
+    `without` is hotlap's own folder of runs.
+    """
     found: Snapshot = {}
     for path in _walk(folder):
+        if path.startswith(str(without) + os.sep):
+            continue
         try:
             state = os.stat(path, follow_symlinks=False)
         except OSError:
@@ -31,9 +36,9 @@ def snapshot(folder: Path) -> Snapshot:
     return found
 
 
-def changed(before: Snapshot, folder: Path) -> tuple[str, ...]:
+def changed(before: Snapshot, folder: Path, *, without: Path) -> tuple[str, ...]:
     """Files that are new or differ from the snapshot, by their path below the folder."""
-    after = snapshot(folder)
+    after = snapshot(folder, without=without)
     paths = sorted(path for path, state in after.items() if before.get(path) != state)
     return tuple(os.path.relpath(path, folder) for path in paths[:MOST_LISTED])
 
