@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install lint unit test demo docs clean
+.PHONY: install lint unit test test-gpu demo docs clean
 
 install: $(VENV)/.installed
 
@@ -25,6 +25,9 @@ unit: install
 
 test: lint
 	$(BIN)/pytest -n 2
+
+test-gpu: install  # on a machine with a CUDA GPU and a torch built for it
+	$(BIN)/pytest tests/gpu
 
 demo: install
 	$(BIN)/hotlap profile examples/slow.py

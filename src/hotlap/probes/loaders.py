@@ -44,6 +44,8 @@ def _are_images(batch: Any) -> bool:
     """A list of single images, as detection scripts collate them: each is channels first."""
     if not isinstance(batch, (list, tuple)) or len(batch) < 2:
         return False
+    if len(getattr(batch[0], "shape", ())) != 3:
+        return False
     shapes = [tuple(getattr(item, "shape", ())) for item in batch]
     return all(len(shape) == 3 and shape[0] in (1, 3, 4) for shape in shapes)
 

@@ -122,12 +122,14 @@ class Recorder:
         elif not module.training:
             self._tally.evaluated = True
         self._forward_depth += 1
-        self.enter(FORWARD)
+        if self.timing:
+            self.enter(FORWARD)
         try:
             return inner(*args, **kwargs)
         finally:
             self._forward_depth -= 1
-            self.leave(FORWARD)
+            if self.timing:
+                self.leave(FORWARD)
 
     def _training_forward(self, module: Any, args: Any, kwargs: Any) -> None:
         try:
@@ -146,12 +148,14 @@ class Recorder:
             return plain(tensors, *args, **kwargs)
         self._backward_begins(tensors)
         self._in_backward = True
-        self.enter(BACKWARD)
+        if self.timing:
+            self.enter(BACKWARD)
         try:
             return plain(tensors, *args, **kwargs)
         finally:
             self._in_backward = False
-            self.leave(BACKWARD)
+            if self.timing:
+                self.leave(BACKWARD)
             if self._owed:
                 self._owed = False
                 self._step_ended()
@@ -188,7 +192,8 @@ class Recorder:
             return
         self._optimizer_depth += 1
         self._read_gradients()
-        self.enter(OPTIMIZER)
+        if self.timing:
+            self.enter(OPTIMIZER)
 
     def _read_gradients(self) -> None:
         if self.passes.memory_probe is not None:
@@ -204,7 +209,8 @@ class Recorder:
             self.restart()
             self._thread = threading.get_ident()
         self._optimizer_depth = 0
-        self.leave(OPTIMIZER)
+        if self.timing:
+            self.leave(OPTIMIZER)
         self.optimizers.stepped(optimizer)
         if self._rounds.stepped(id(optimizer)):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass

@@ -49,6 +49,7 @@ class Schedule:
         self._phases_windows = 0
         self._last_size = 0
         self._refused = 0
+        self._size: int | None = None  # of the window under way
 
     def advance(self, seconds: float, *, now: float, counts: bool) -> bool:
         """A step ended; `counts` is false for one that evaluation or hotlap itself disturbed.
@@ -67,6 +68,7 @@ class Schedule:
         self._finish_window()
         self.stage = self._next_stage(now)
         self._taken = []
+        self._size = None
         return True
 
     def _over_limits(self, now: float) -> bool:
@@ -79,7 +81,9 @@ class Schedule:
             return taken >= (1 if self.brief else 2)
         if self.stage == KERNELS:
             return taken >= (1 if self.brief or (self.step_seconds or 0) > 2 else 3)
-        return taken >= self._window_size() or (taken >= 2 and self._over_limits(now))
+        if self._size is None:
+            self._size = self._window_size()
+        return taken >= self._size or (taken >= 2 and self._over_limits(now))
 
     def _window_size(self) -> int:
         step = self.step_seconds or 0.01
