@@ -81,7 +81,24 @@ def test_a_cut_off_file_is_refused(tmp_path):
         records.load(file)
 
 
-@pytest.mark.parametrize("text", [b"null", b"[1, 2]", b"{}", b'{"schema": "1"}', b'"schema"'])
+@pytest.mark.parametrize("text", [b"", b'{"schema": "\xff"}', b"\xff\xfe", b"[" * 100_000, b"\0"])
+def test_bytes_that_are_no_json_are_refused(text):
+    with pytest.raises(RecordError, match="is not JSON"):
+        records.decode(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"null",
+        b"[1, 2]",
+        b"{}",
+        b'{"schema": "1"}',
+        b'"schema"',
+        b'{"schema": 0}',
+        b'{"schema": -1}',
+    ],
+)
 def test_other_json_is_told_not_to_be_a_record(text):
     with pytest.raises(RecordError, match="not a record of hotlap"):
         records.decode(text)
@@ -113,6 +130,12 @@ def test_saving_where_nothing_can_be_written_is_refused_and_leaves_nothing(profi
     with pytest.raises(RecordError, match="cannot be written"):
         records.save(profile, tmp_path / "nowhere" / "result.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_below_a_file_is_refused_with_the_reason(profile, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match=r"result\.json cannot be written: Not a directory"):
+        records.save(profile, tmp_path / "file" / "result.json")
 
 
 def test_an_older_record_goes_through_every_migration_between(profile, monkeypatch):

@@ -47,18 +47,3 @@ def test_the_ends_are_the_smallest_and_the_largest():
 def test_no_values_have_no_summary(summary):
     with pytest.raises(ValueError, match="of no values"):
         summary([])
-
-
-@given(times)
-def test_equal_values_agree_whatever_they_are(values):
-    assert stats.agree([values[0]] * len(values), 0.0)
-
-
-def test_values_agree_up_to_the_tolerance_and_no_further():
-    assert stats.agree([1.0, 1.02, 1.04], 0.05)
-    assert not stats.agree([1.0, 1.02, 1.06], 0.05)
-
-
-def test_nothing_and_zero_never_agree():
-    assert not stats.agree([], 0.05)
-    assert not stats.agree([0.0, 0.0], 0.05)

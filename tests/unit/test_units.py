@@ -88,3 +88,18 @@ def test_one_thing_is_singular_and_all_else_plural():
     assert units.plural(3, "step") == "3 steps"
     assert units.plural(0, "step") == "0 steps"
     assert units.plural(2, "process", "processes") == "2 processes"
+
+
+@pytest.mark.parametrize(
+    ("say", "value", "words"),
+    [
+        (units.seconds, 0.009996, "10.0 ms"),
+        (units.seconds, 0.09996, "100 ms"),
+        (units.seconds, 0.00999, "9.99 ms"),
+        (units.seconds, 0.0999, "99.9 ms"),
+        (units.size, 9.999 * 1024, "10.0 KiB"),
+        (units.rate, 99.96, "100 samples/s"),
+    ],
+)
+def test_three_digits_are_three_digits_also_where_rounding_adds_one(say, value, words):
+    assert say(value) == words

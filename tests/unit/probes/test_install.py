@@ -96,3 +96,124 @@ def test_a_training_run_is_recorded_from_outside(in_python, trial):
     progress = json.loads((trial / "progress" / f"{pid}.json").read_text())
     assert progress["stage"] == "done"
     assert (trial / "seen" / f"{pid}.json").exists()
+
+
+def written(trial):
+    (file,) = (trial / "records").iterdir()
+    return json.loads(file.read_text())
+
+
+def test_what_stands_after_a_scaled_step_is_not_the_optimizers(in_python, trial):
+    in_python(
+        """
+        import time
+        from pathlib import Path
+        import torch
+        from torch import nn
+        from hotlap.probes.install import install
+
+        recorder = install(torch, Path("trial"), time.time())
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        scaler = torch.amp.GradScaler("cpu")
+        now = 0  # a clock that only the script's own code moves
+        time.perf_counter_ns = lambda: now
+        for _ in range(100):
+            optimizer.zero_grad()
+            scaler.scale(model(torch.ones(8, 4)).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            now += 1_000_000_000
+        """
+    )
+    record = written(trial)
+    assert record["problems"] == []
+    windows = [window for window in record["windows"] if window["stage"] == "phases"]
+    assert len(windows) > 1  # the first is left in the midst of scaler.step
+    for row in (row for window in windows for row in window["intervals"]):
+        assert {name for name, seconds in row["phases"].items() if seconds} == {"other"}
+
+
+def test_loaders_that_are_zipped_are_one_step_of_all_their_samples(in_python, trial):
+    in_python(
+        """
+        import time
+        from pathlib import Path
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader, TensorDataset
+        from hotlap.probes.install import install
+
+        install(torch, Path("trial"), time.time())
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        data = TensorDataset(torch.randn(2000, 4))
+        loaders = [DataLoader(data, batch_size=size) for size in (2, 3, 4)]
+        for batches in zip(*loaders):
+            optimizer.zero_grad()
+            model(torch.cat([x for (x,) in batches])).sum().backward()
+            optimizer.step()
+        """
+    )
+    record = written(trial)
+    assert record["problems"] == []
+    assert record["complete"]
+    rows = [row for window in record["windows"] for row in window["intervals"]]
+    assert {(row["samples"], row["kind"]) for row in rows if not row["disturbed"]} == {(9, "step")}
+    assert [loader["batch_size"] for loader in record["loaders"]] == [2, 3, 4]
+    assert len({loader["trained"] for loader in record["loaders"]}) == 1
+
+
+def test_a_script_whose_every_step_evaluates_is_measured_too(in_python, trial):
+    in_python(
+        """
+        import time
+        from pathlib import Path
+        import torch
+        from torch import nn
+        from hotlap.probes.install import install
+
+        install(torch, Path("trial"), time.time())
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        for _ in range(200):
+            optimizer.zero_grad()
+            model.train()
+            model(torch.ones(8, 4)).sum().backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                model(torch.ones(8, 4))
+        """
+    )
+    record = written(trial)
+    assert record["complete"]
+    rows = [row for window in record["windows"] for row in window["intervals"]]
+    assert "evaluation" in {row["kind"] for row in rows}
+
+
+@pytest.mark.xfail(strict=True, reason="starting over forgets the loader that is being iterated")
+def test_a_loader_is_still_known_where_the_first_optimizer_step_comes_late(in_python, trial):
+    in_python(
+        """
+        import time
+        from pathlib import Path
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader, TensorDataset
+        from hotlap.probes.install import install
+
+        install(torch, Path("trial"), time.time())
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        loader = DataLoader(TensorDataset(torch.randn(8000, 4)), batch_size=2)
+        for index, (x,) in enumerate(loader, 1):
+            model(x).sum().backward()
+            if index % 80 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    )
+    record = written(trial)
+    assert record["unit"] == "optimizer"
+    assert [loader["batch_size"] for loader in record["loaders"]] == [2]

@@ -1,6 +1,7 @@
 import copy
 import io
 import pickle
+import threading
 
 import pytest
 import torch
@@ -27,6 +28,25 @@ class Net(nn.Module):
 
     def forward(self, x, scale=1.0):
         return self.head(self.body(x)) * scale
+
+
+class Stateful(nn.Module):
+    """Says itself what belongs into a pickle, as modules that hold a lock or a file do."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 2)
+        self.lock = threading.Lock()
+
+    def forward(self, x):
+        return self.body(x)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.lock = threading.Lock()
 
 
 @pytest.fixture
@@ -138,7 +158,9 @@ def test_the_state_dict_knows_nothing_of_it(net, recorder):
     assert torch.equal(fresh.head.weight, net.head.weight)
 
 
-def test_a_deep_copy_is_not_watched_and_has_weights_of_its_own(net, recorder):
+@pytest.mark.parametrize("make", [Net, Stateful])
+def test_a_deep_copy_is_not_watched_and_has_weights_of_its_own(recorder, make):
+    net = make()
     watch(torch, net, recorder)
     twin = copy.deepcopy(net)
     with torch.no_grad():
@@ -158,8 +180,9 @@ def saved_and_loaded(module):
 
 
 @pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), saved_and_loaded])
-def test_a_module_read_back_is_not_watched(recorder, again):
-    module = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
+@pytest.mark.parametrize("make", [lambda: nn.Sequential(nn.Linear(4, 2), nn.ReLU()), Stateful])
+def test_a_module_read_back_is_not_watched(recorder, again, make):
+    module = make()
     x = torch.randn(3, 4)
     watch(torch, module, recorder)
     expected = module(x)
@@ -276,3 +299,35 @@ def test_a_compiled_module_is_neither_recompiled_nor_broken_by_watching(in_pytho
         assert (len(compiled), recorder.calls) == (before + 1, 4)
         """
     )
+
+
+@pytest.mark.parametrize("make", [Net, Stateful])
+def test_an_average_of_a_watched_module_has_weights_of_its_own(recorder, make):
+    module = make()
+    watch(torch, module, recorder)
+    average = torch.optim.swa_utils.AveragedModel(module)
+    x = torch.randn(3, 4)
+    before = average(x)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    assert torch.equal(average(x), before)
+    assert recorder.forwards == []
+
+
+@pytest.mark.parametrize(
+    "made_of",
+    [
+        torch.jit.script,
+        lambda module: torch.jit.trace(module, torch.ones(3, 4)),
+        torch.fx.symbolic_trace,
+        lambda module: torch.export.export(module, (torch.ones(3, 4),)).module(),
+    ],
+    ids=["script", "trace", "fx", "export"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_watched_module_can_be_turned_into_another_form(recorder, made_of):
+    module = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
+    watch(torch, module, recorder)
+    x = torch.randn(3, 4)
+    assert torch.equal(made_of(module)(x), module(x))

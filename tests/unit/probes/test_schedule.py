@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotlap.probes.schedule import BARE, DONE, KERNELS, MEMORY, PHASES, WARMUP, Schedule
+from hotlap.probes.schedule import BARE, DONE, KERNELS, MEMORY, PATIENCE, PHASES, WARMUP, Schedule
 
 
 class Run:
@@ -163,6 +163,27 @@ def test_a_step_that_does_not_count_leaves_the_mean_alone():
     )
     assert all(mean == pytest.approx(0.001) for mean in run.schedule.bare_means)
     assert run.schedule.settled == (len(run.schedule.bare_means) >= 3)
+
+
+def test_a_run_in_which_no_step_counts_ends_all_the_same():
+    run = Run().until_done(counts=lambda index: False)
+    assert {stage for stage, _ in run.windows} == {WARMUP, BARE, PHASES, MEMORY, KERNELS}
+
+
+def test_steps_that_do_not_count_are_borne_with_for_a_while():
+    run = Run()
+    for _ in range(2):
+        run.step(0.01)
+    assert run.schedule.stage == BARE
+    for _ in range(PATIENCE):
+        run.step(9.0, counts=False)
+    assert run.schedule.counted_steps == 0
+    run.step(0.01)
+    for _ in range(PATIENCE):
+        run.step(9.0, counts=False)
+    assert run.schedule.counted_steps == 1
+    run.step(9.0, counts=False)
+    assert run.schedule.counted_steps == 2
 
 
 def test_counted_steps_are_those_of_bare_and_phases_windows():

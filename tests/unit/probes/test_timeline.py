@@ -191,6 +191,20 @@ def test_clearing_hands_the_marks_over(timeline):
     assert timeline.marks == []
 
 
+def test_a_new_window_knows_nothing_of_what_was_entered_before_it(timeline, clock):
+    timeline.boundary()
+    timeline.enter(OPTIMIZER)  # GradScaler.step, left when nobody is looking any more
+    timeline.restart()
+    assert timeline.marks == []
+    assert timeline.now == OTHER
+    timeline.boundary()
+    during(timeline, clock, FORWARD, 1)
+    during(timeline, clock, BACKWARD, 2)
+    clock.pass_(3)
+    timeline.boundary()
+    assert milliseconds(split(timeline.marks)[0]) == {FORWARD: 1, BACKWARD: 2, OTHER: 3}
+
+
 moves = st.lists(
     st.tuples(
         st.sampled_from(["enter", "leave", "boundary"]),

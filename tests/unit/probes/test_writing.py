@@ -2,7 +2,9 @@ import json
 import os
 from pathlib import Path
 
+import numpy
 import pytest
+import torch
 
 from hotlap.probes import writing
 
@@ -73,3 +75,57 @@ def test_the_temporary_name_is_never_taken_for_a_record(tmp_path, monkeypatch):
     assert temporary.parent == tmp_path / "records"
     assert not temporary.match("*.json")
     assert str(os.getpid()) in temporary.name
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (numpy.int64(3), 3),
+        (numpy.float32(0.5), 0.5),
+        (numpy.bool_(True), True),
+        (torch.tensor(2.5), 2.5),
+        (torch.tensor([1, 2]), "tensor([1, 2])"),
+        (Path("/data"), "/data"),
+    ],
+)
+def test_what_a_script_passed_for_a_plain_number_is_written_as_one(tmp_path, value, written):
+    writing.record(tmp_path, 7, {"workers": value})
+    assert json.loads((tmp_path / "records/7.json").read_text()) == {"workers": written}
+
+
+class Hostile:
+    def __str__(self):
+        raise ValueError("no name")
+
+
+def endless():
+    inner = {}
+    inner["again"] = inner
+    return inner
+
+
+def deep():
+    inner = []
+    for _ in range(100_000):
+        inner = [inner]
+    return {"deep": inner}
+
+
+@pytest.mark.parametrize("content", [{("a", "b"): 1}, {"x": Hostile()}, endless(), deep()])
+def test_what_cannot_be_written_leaves_the_old_file_and_raises_nothing(tmp_path, content):
+    writing.record(tmp_path, 7, {"steps": 1})
+    writing.record(tmp_path, 7, content)
+    assert names(tmp_path) == ["records/7.json"]
+    assert json.loads((tmp_path / "records/7.json").read_text()) == {"steps": 1}
+
+
+def test_a_loss_that_is_no_number_does_not_cost_the_record(tmp_path):
+    writing.record(tmp_path, 7, {"losses": [float("nan"), 1.0]})
+    assert json.loads((tmp_path / "records/7.json").read_text())["losses"][1] == 1.0
+
+
+@pytest.mark.parametrize("write", [writing.record, writing.progress, writing.seen])
+def test_a_file_where_the_trials_folder_should_be_raises_nothing(tmp_path, write):
+    (tmp_path / "file").write_text("")
+    write(tmp_path / "file", 7, {"steps": 1})
+    assert names(tmp_path) == ["file"]

@@ -27,12 +27,19 @@ def test_a_group_without_a_limit_asks_the_one_above(groups):
     assert machine.quota(groups) == 4.0
 
 
+@pytest.mark.parametrize(("own", "above"), [("400000", "150000"), ("150000", "400000")])
+def test_the_tightest_limit_on_the_way_up_counts(groups, own, above):
+    (groups / "user" / "job" / "cpu.max").write_text(f"{own} 100000\n")
+    (groups / "user" / "cpu.max").write_text(f"{above} 100000\n")
+    assert machine.quota(groups) == 1.5
+
+
 def test_without_any_limit_there_is_no_quota(groups):
     (groups / "cpu.max").write_text("max 100000\n")
     assert machine.quota(groups) is None
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "a b", "100000"])
+@pytest.mark.parametrize("text", ["", "nonsense", "a b", "100000", "100000 0"])
 def test_a_file_that_makes_no_sense_is_passed_over(groups, text):
     (groups / "user" / "job" / "cpu.max").write_text(text)
     assert machine.quota(groups) is None
@@ -64,7 +71,14 @@ def test_cores_are_the_smaller_of_affinity_and_quota(groups, monkeypatch):
     assert machine.cores(groups) == 4.0
 
 
-def test_the_memory_limit_is_the_nearest_one_set(groups):
+@pytest.mark.parametrize(("own", "above"), [(4 << 30, 1 << 30), (1 << 30, 4 << 30)])
+def test_the_tightest_memory_limit_on_the_way_up_counts(groups, own, above):
+    (groups / "user" / "job" / "memory.max").write_text(f"{own}\n")
+    (groups / "memory.max").write_text(f"{above}\n")
+    assert machine.memory_limit(groups) == 1 << 30
+
+
+def test_groups_without_a_memory_limit_are_passed_over(groups):
     assert machine.memory_limit(groups) is None
     (groups / "user" / "job" / "memory.max").write_text("max\n")
     (groups / "user" / "memory.max").write_text("1073741824\n")

@@ -23,6 +23,7 @@ LOADER = {
     "line": 20,
     "trained": 90,
 }
+UNREAD = {"local_rank", "complete", "ended", "evaluations", "stage"}  # kept for people
 SPLIT = {"input": 0.1, "forward": 0.3, "gap": 0.1, "backward": 0.3, "optimizer": 0.1, "other": 0.1}
 
 
@@ -281,6 +282,13 @@ def test_a_distributed_step_is_as_long_as_its_slowest_ranks():
     assert record.step.median_seconds == pytest.approx(1.2)
 
 
+def test_every_figure_of_a_distributed_step_is_of_the_same_rank():
+    step = merged(rank(0, 1.0), rank(1, 3.0)).step
+    assert step.low_seconds <= step.median_seconds <= step.high_seconds
+    assert step.mean_seconds == pytest.approx(3.0)
+    assert step.watched_seconds == pytest.approx(3.0)
+
+
 def test_the_slowest_rank_is_the_one_that_tells_what_the_time_is_spent_on():
     record = merged(rank(0, own=0.2), rank(1, own=0.7), rank(2, own=0.2, world=3))
     assert record.phases["input"].share == pytest.approx(0.7)
@@ -299,6 +307,15 @@ def test_several_processes_that_are_no_ranks_are_told_by_the_one_with_most_steps
     assert record.models == ("Long",)
     assert record.step.median_seconds == 2.0
     assert [one.pid for one in record.ranks] == [1, 2]
+
+
+def test_the_samples_of_processes_that_are_no_ranks_are_those_of_the_one_that_tells():
+    short = raw(window("bare", row(samples=8)), pid=1, steps=5)
+    long = raw(window("bare", row(samples=32)), pid=2, steps=500)
+    for order in ((short, long), (long, short)):
+        step = merged(*order).step
+        assert step.samples == 32
+        assert step.samples_per_second == pytest.approx(40)
 
 
 def test_a_rank_that_measured_nothing_is_left_out():
@@ -394,6 +411,15 @@ def test_usage_is_of_the_gpu_that_trains():
     assert usage.gpu_throttled_share == 0.0
 
 
+def test_the_gpu_that_trains_is_known_by_its_uuid_where_the_numbers_differ():
+    gpus = [{**gpu(0.9), "uuid": "GPU-aaaa"}, {**gpu(0.1), "uuid": "GPU-bbbb"}]
+    there = [sample(100.5, gpus=gpus)]
+    hidden = raw(environment={"device": "cuda:0", "device_uuid": "bbbb"})  # CUDA_VISIBLE_DEVICES=1
+    assert merged(hidden, telemetry=there).usage.gpu_busy == pytest.approx(0.1)
+    unknown = raw(environment={"device": "cuda:0", "device_uuid": None})
+    assert merged(unknown, telemetry=there).usage.gpu_busy == pytest.approx(0.9)
+
+
 def test_input_cpu_is_the_workers_where_there_are_any():
     assert merged().input_cpu_share == 0.9
     assert merged(raw(loaders=[{**LOADER, "workers": 4}])).input_cpu_share == 0.2
@@ -432,6 +458,53 @@ def test_records_are_read_and_garbage_is_ignored(tmp_path):
     (tmp_path / "7.json").mkdir()
     (tmp_path / ".8.json.99").write_text(json.dumps(raw()))
     assert read(tmp_path) == [raw()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": "many"},
+        {"steps": None},
+        {"steps": True},
+        {"pid": "1"},
+        {"windows": {}},
+        {"windows": [{"stage": "bare"}]},
+        {"windows": [window("bare", {"seconds": 1.0})]},
+        {"windows": [window("bare", row("long"))]},
+        {"windows": [window("bare", row(), wall=(1.0,))]},
+        {"windows": [watched(row(phases={"forward": "much"}))]},
+        {"loaders": [{"dataset": "ImageFolder"}]},
+        {"losses": 3},
+        {"losses": ["much"]},
+        {"lines": {"forward": [{"file": 3}]}},
+        {"waits": [1]},
+        {"copies": None},
+        {"kernels": {"steps": "three"}},
+        {"memory": 5},
+        {"optimizers": "SGD"},
+        {"models": None},
+        {"environment": None},
+        {"problems": [1]},
+    ],
+    ids=str,
+)
+def test_a_record_in_which_anything_is_of_the_wrong_kind_is_left_out(tmp_path, changes):
+    (tmp_path / "1.json").write_text(json.dumps({**raw(), **changes}))
+    (tmp_path / "2.json").write_text(json.dumps(raw(pid=2)))
+    assert [one["pid"] for one in read(tmp_path)] == [2]
+
+
+@pytest.mark.parametrize("name", sorted({*raw()} - UNREAD))
+def test_a_record_that_lacks_anything_the_merge_reads_is_left_out(tmp_path, name):
+    content = raw()
+    del content[name]
+    (tmp_path / "1.json").write_text(json.dumps(content))
+    assert read(tmp_path) == []
+
+
+def test_a_record_nested_without_end_is_left_out(tmp_path):
+    (tmp_path / "1.json").write_text("[" * 100_000)
+    assert read(tmp_path) == []
 
 
 def test_a_folder_that_is_not_there_holds_no_records(tmp_path):

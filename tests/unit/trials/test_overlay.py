@@ -64,9 +64,9 @@ import ctypes, json, os, sys
 from pathlib import Path
 from hotlap.trials import overlay
 
-base, submount = Path(sys.argv[1]), sys.argv[2] == "submount"
+base, submount = Path(sys.argv[1]), "submount" in sys.argv[2]
 folder = base / "work"
-trial = base / "trial" if submount else folder / ".hotlap" / "trial"
+trial = folder / ".hotlap" / "trial" if "inside" in sys.argv[2] else base / "trial"
 trial.mkdir(parents=True)
 (folder / "data").mkdir(parents=True)
 (folder / "data" / "read.txt").write_text("as it is")
@@ -118,13 +118,17 @@ print(json.dumps({
     "data": [path.name for path in (folder / "data").iterdir()],
     "record": (trial / "record.json").read_text(),
     "inside": (folder / "mounted" / "inside.txt").read_text() if submount else None,
+    "moved": (trial / "writes-1" / "inside.txt").read_text() if submount else None,
     "written": (trial / "writes-0" / "model.pt").read_text(),
     "told": (trial / "writes-0.path").read_text(),
 }))
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "submount"])
+@pytest.mark.parametrize(
+    "kind",
+    ["trial inside", "trial outside", "submount, trial inside", "submount, trial outside"],
+)
 def test_writes_do_not_reach_a_covered_folder_and_reads_see_it(in_python, tmp_path, kind):
     found = json.loads(in_python(COVER, str(tmp_path), kind))
     if "refused" in found:  # this system lets nobody mount: then it must say why
@@ -134,7 +138,8 @@ def test_writes_do_not_reach_a_covered_folder_and_reads_see_it(in_python, tmp_pa
     assert set(found["files"]) - {".hotlap"} == {"data", "gone.txt", "model.pt"}
     assert found["data"] == ["read.txt"]
     assert found["record"] == "measured"  # the trial's folder stays real
-    assert found["inside"] == ("seen" if kind == "submount" else None)
+    assert found["inside"] == ("seen" if "submount" in kind else None)
+    assert found["moved"] == ("changed" if "submount" in kind else None)
     assert found["written"] == "overwritten"
     assert found["told"] == str(tmp_path / "work")
 
@@ -169,3 +174,29 @@ def test_the_second_place_for_writes_is_taken_where_the_first_does_not_work(in_p
         str(tmp_path),
     ).strip()
     assert out == str(tmp_path / "spare") or out.startswith("refused:")
+
+
+def test_several_folders_are_covered_where_the_trial_lies_in_the_first_of_them(in_python, tmp_path):
+    for name in ("a/.hotlap/trial", "b", "spare"):
+        (tmp_path / name).mkdir(parents=True)
+    out = in_python(
+        """
+        import json, os, sys
+        from hotlap.trials import overlay
+        a, b, spare = (os.path.join(sys.argv[1], name) for name in ("a", "b", "spare"))
+        trial = a + "/.hotlap/trial"
+        print(json.dumps([
+            overlay.probe([a], uppers=[trial], trial=trial),
+            overlay.probe([a, b], uppers=[trial, spare], trial=trial),
+            sorted(os.listdir(trial)),
+            os.listdir(spare),
+        ]))
+        """,
+        str(tmp_path),
+    )
+    refused, of_both, written, spare = json.loads(out)
+    if refused:
+        return
+    assert of_both is None
+    assert {"writes-0", "writes-1"} <= set(written)
+    assert spare == []

@@ -49,6 +49,16 @@ def test_processes_that_are_not_the_commands_are_foreign():
     assert read({7, 8})["foreign_processes"] == 0
 
 
+def test_processes_of_a_card_that_numbers_them_otherwise_are_unknown():
+    assert read({3})["foreign_processes"] is None
+    assert read({3}, ComputeRunningProcesses=[])["foreign_processes"] == 0
+
+
+@pytest.mark.parametrize("uuid", ["GPU-5f3a", b"GPU-5f3a"])
+def test_a_card_is_known_by_its_uuid(uuid):
+    assert read(UUID=uuid)["uuid"] == "GPU-5f3a"
+
+
 @pytest.mark.parametrize(("reason", "throttled"), [(0x1, False), (0x4, False), (0x40, True)])
 def test_idle_and_power_caps_are_no_throttling_but_heat_is(reason, throttled):
     assert read(CurrentClocksThrottleReasons=reason)["throttled"] is throttled

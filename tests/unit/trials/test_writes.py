@@ -13,47 +13,69 @@ def folder(tmp_path):
     return tmp_path
 
 
+def snapshot(folder):
+    return writes.snapshot(folder, without=folder / "results")
+
+
+def changed(before, folder):
+    return writes.changed(before, folder, without=folder / "results")
+
+
 def test_new_and_changed_files_are_told_by_their_path_below(folder):
-    before = writes.snapshot(folder)
+    before = snapshot(folder)
     (folder / "runs" / "new.pt").write_text("new")
     (folder / "runs" / "old.pt").write_text("longer than it was")
-    assert writes.changed(before, folder) == ("runs/new.pt", "runs/old.pt")
+    assert changed(before, folder) == ("runs/new.pt", "runs/old.pt")
 
 
 def test_a_file_of_the_same_size_written_anew_is_changed(folder):
-    before = writes.snapshot(folder)
+    before = snapshot(folder)
     os.utime(folder / "train.py", ns=(1, 1))
-    assert writes.changed(before, folder) == ("train.py",)
+    assert changed(before, folder) == ("train.py",)
 
 
 def test_an_untouched_folder_has_no_changes(folder):
-    assert writes.changed(writes.snapshot(folder), folder) == ()
+    assert changed(snapshot(folder), folder) == ()
+
+
+def test_hotlaps_own_folder_of_runs_is_not_looked_into_whatever_its_name(folder):
+    before = snapshot(folder)
+    for name in ("results", "results-of-mine"):
+        (folder / name).mkdir()
+        (folder / name / "record.json").write_text("{}")
+    assert changed(before, folder) == ("results-of-mine/record.json",)
+
+
+def test_what_lay_in_hotlaps_own_folder_takes_nothing_from_the_walk(folder):
+    (folder / "results").mkdir()
+    (folder / "results" / "record.json").write_text("{}")
+    assert sorted(snapshot(folder)) == [str(folder / "runs/old.pt"), str(folder / "train.py")]
 
 
 @pytest.mark.parametrize("name", [".hotlap", ".git", "__pycache__", ".venv", "node_modules"])
 def test_folders_of_tools_are_not_looked_into(folder, name):
-    before = writes.snapshot(folder)
+    before = snapshot(folder)
     (folder / name).mkdir()
     (folder / name / "file").write_text("")
-    assert writes.changed(before, folder) == ()
+    assert changed(before, folder) == ()
 
 
 def test_a_link_that_leads_nowhere_is_a_file_like_any_other(folder):
-    before = writes.snapshot(folder)
+    before = snapshot(folder)
     (folder / "latest").symlink_to("nowhere")
-    assert writes.changed(before, folder) == ("latest",)
+    assert changed(before, folder) == ("latest",)
 
 
 def test_the_walk_is_bounded(folder, monkeypatch):
     monkeypatch.setattr(writes, "MOST_FILES", 1)
-    assert len(writes.snapshot(folder)) == 1
+    assert len(snapshot(folder)) == 1
 
 
 def test_only_the_first_changes_are_listed(folder):
-    before = writes.snapshot(folder)
+    before = snapshot(folder)
     for number in range(writes.MOST_LISTED + 5):
         (folder / f"{number:03}.pt").write_text("")
-    assert len(writes.changed(before, folder)) == writes.MOST_LISTED
+    assert len(changed(before, folder)) == writes.MOST_LISTED
 
 
 def overlay(trial, number, real, **files):
