@@ -67,6 +67,12 @@ class LoaderWatch:
         self._ready_before = (0.0, 0.0)
         self._waited_before = (0.0, 0.0)
 
+    def afresh(self) -> LoaderWatch:
+        """For a record that starts over: the loaders stay known, what they did is forgotten."""
+        other = LoaderWatch()
+        other.made, other.facts, other.iterators = self.made, self.facts, self.iterators
+        return other
+
     def describe(self, loader: Any) -> dict[str, Any]:
         place = self.made.get(id(loader))
         dataset = getattr(loader, "dataset", None)
@@ -94,8 +100,7 @@ class LoaderWatch:
 
     def started(self, loader: Any, iterator: Any, seconds: float) -> None:
         self.iterators.add(iterator)
-        if id(loader) not in self.facts:
-            self.facts[id(loader)] = self.describe(loader)
+        self.facts[id(loader)] = self.describe(loader)
 
     def trained_on(self, loader: int) -> None:
         self.trained[loader] = self.trained.get(loader, 0) + 1

@@ -37,6 +37,7 @@ class Recorder:
         self.problems: list[str] = []
         self.diverted: list[str] = []
         self.optimizers = Optimizers()
+        self.loaders = LoaderWatch()
         self.passes = Passes(torch, self)
         self.restart()
 
@@ -49,7 +50,7 @@ class Recorder:
         self.device: Any = None
         self.unit = "optimizer"
         self.steps = 0
-        self.loaders = LoaderWatch()
+        self.loaders = self.loaders.afresh()
         self.losses = Losses()
         self.ledger = Ledger()
         self.roots = Roots(self.torch, self)
@@ -119,8 +120,9 @@ class Recorder:
         self.roots.called = True
         if self.torch.is_grad_enabled():
             self._training_forward(module, args, kwargs)
-        elif not module.training:
-            self._tally.evaluated = True
+        else:
+            self._tally.looked()
+            self._tally.evaluated |= not module.training
         self._forward_depth += 1
         if self.timing:
             self.enter(FORWARD)

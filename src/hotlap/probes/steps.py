@@ -20,24 +20,32 @@ class Rounds:
     """Finds the optimizer whose step ends a round: with several, the one that steps least often.
 
     One optimizer ends a step each time. A GAN's two make one step of both. A critic stepped five
-    times for each generator step makes one step of six.
+    times for each generator step makes one step of six. The choice is learned over the first steps
+    and then kept for as long as that optimizer still steps.
     """
 
     def __init__(self) -> None:
         self._order: list[int] = []
         self._history: deque[int] = deque(maxlen=HISTORY)
+        self._last: int | None = None  # the optimizer that ends a round
 
     def stepped(self, optimizer: int) -> bool:
+        learning = len(self._history) < HISTORY
         self._history.append(optimizer)
         if optimizer not in self._order:
             self._order.append(optimizer)
-        if len(self._order) == 1:
-            return True
+        if learning or self._last not in self._history:
+            self._last = self._choose()
+        return optimizer == self._last
+
+    def _choose(self) -> int:
         counts = Counter(self._history)
         if len(self._history) >= ENOUGH_TO_TELL:  # one that stepped a single time ends no round
             counts = Counter({key: count for key, count in counts.items() if count > 1}) or counts
         recent = [key for key in self._order if counts[key]]
-        return optimizer == min(reversed(recent), key=lambda key: counts[key])
+        rarest = min(counts[key] for key in recent)
+        # Within a round some have stepped once more than others: those step equally often.
+        return [key for key in recent if counts[key] <= rarest + 1][-1]
 
 
 class Tally:
@@ -46,6 +54,7 @@ class Tally:
     def __init__(self) -> None:
         self.pending: dict[int, int | None] = {}  # loader -> samples fetched, not yet trained on
         self.uses_loader = False
+        self._looked = False
         self._start()
 
     def _start(self) -> None:
@@ -58,9 +67,17 @@ class Tally:
         self._forwards: dict[int, int] = {}
 
     def fetched(self, samples: int | None, loader: int) -> None:
+        if self._looked:  # what was fetched before was only looked at
+            self.idle_fetches += len(self.pending)
+            self.pending.clear()
+            self._looked = False
         if loader in self.pending:  # its last batch was not trained on
             self.idle_fetches += 1
         self.pending[loader] = samples
+
+    def looked(self) -> None:
+        """A forward pass without gradients: what was fetched may not be for training."""
+        self._looked = True
 
     def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
         """A training forward of one root module; `replay` when a closure repeats the same batch."""
@@ -72,6 +89,7 @@ class Tally:
     def backward(self) -> list[int]:
         """Returns the loaders whose batches this backward trained on: several when zipped."""
         self.backwards += 1
+        self._looked = False
         loaders = list(self.pending)
         if loaders:
             self.uses_loader = True

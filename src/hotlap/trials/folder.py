@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -55,9 +56,25 @@ class TrialFolder:
                 remove_tree(found)
         elif spare is not None:
             for found in spare.glob("writes-*"):
-                shutil.move(found, self.path / found.name)
+                _bring(found, self.path / found.name)
         if spare is not None:
             remove_tree(spare)
+
+
+def _bring(source: Path, target: Path) -> None:
+    """Copies a file or folder as far as its disk allows: overlayfs's marks of removal stay."""
+    remove_tree(target)
+    if not source.is_dir():
+        shutil.copyfile(source, target)
+        return
+    for folder, _, files in os.walk(source):
+        here = target / Path(folder).relative_to(source)
+        here.mkdir(parents=True, exist_ok=True)
+        for name in files:
+            path = Path(folder) / name
+            if path.is_symlink() or path.is_file():
+                with contextlib.suppress(OSError):
+                    shutil.copy2(path, here / name, follow_symlinks=False)
 
 
 def remove_tree(path: Path) -> None:

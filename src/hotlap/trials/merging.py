@@ -70,6 +70,21 @@ class _Window(msgspec.Struct):
     intervals: list[_Interval]
 
 
+class _InputCpu(msgspec.Struct):
+    wait_cpu_share: float | None
+    workers_cpu_share: float | None
+
+
+class _Memory(msgspec.Struct):
+    kind: str
+    peak_bytes: int | None
+    reserved_bytes: int | None
+    parameters_bytes: int | None
+    gradients_bytes: int | None
+    optimizer_bytes: int | None
+    activations_bytes: int | None
+
+
 class _Whole(msgspec.Struct):
     """The shape of what a watched process writes (schema 1)."""
 
@@ -84,11 +99,11 @@ class _Whole(msgspec.Struct):
     windows: list[_Window]
     losses: list[float | None]
     loaders: list[Loader]
-    input_cpu: dict[str, float | None]
+    input_cpu: _InputCpu
     lines: dict[str, list[Line]]
     waits: list[Wait]
     copies: list[Copy]
-    memory: dict[str, Any] | None
+    memory: _Memory | None
     kernels: Kernels | None
     optimizers: list[Optimizer]
     models: list[str]
@@ -363,7 +378,8 @@ def _used_gpus(raw: Raw, sample: dict[str, Any]) -> list[dict[str, Any]]:
     same = [gpu for gpu in gpus if uuid and str(gpu.get("uuid") or "").endswith(uuid)]
     if same:
         return same
-    index = int(device.partition(":")[2] or 0)
+    number = device.partition(":")[2]
+    index = int(number) if number.isdigit() else 0
     return [gpus[index]] if index < len(gpus) else gpus[:1]
 
 

@@ -192,7 +192,6 @@ def test_a_script_whose_every_step_evaluates_is_measured_too(in_python, trial):
     assert "evaluation" in {row["kind"] for row in rows}
 
 
-@pytest.mark.xfail(strict=True, reason="starting over forgets the loader that is being iterated")
 def test_a_loader_is_still_known_where_the_first_optimizer_step_comes_late(in_python, trial):
     in_python(
         """

@@ -235,7 +235,6 @@ def test_a_loader_is_known_by_where_it_was_made_however_it_compares():
     assert [watch.describe(one)["line"] for one in (first, second)] == [3, 9]
 
 
-@pytest.mark.xfail(strict=True, reason="facts are kept by id, and an id is used again")
 def test_a_loader_in_the_place_of_one_thrown_away_is_described_by_itself():
     watch = LoaderWatch()
 

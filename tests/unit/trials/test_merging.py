@@ -260,6 +260,19 @@ def test_evaluation_in_a_phases_window_does_not_count():
     assert record.phases["forward"].share == pytest.approx(1.0)
 
 
+def test_what_was_caught_of_a_phase_that_is_none_goes_to_other():
+    by_hand = raw(
+        bare(1.0),
+        watched({"input": 0.1, "forward": 0.4, "backward": 0.3, "optimizer": 0.2}),
+        unit="backward",  # clip_grad_norm_ is all there is to be seen of an optimizer
+        loaders=[],
+    )
+    phases = merged(by_hand).phases
+    assert (phases["optimizer"].share, phases["input"].share) == (None, None)
+    assert phases["other"].share == pytest.approx(0.3)
+    assert sum(phase.share or 0.0 for phase in phases.values()) == pytest.approx(1.0)
+
+
 # Ranks and processes -----------------------------------------------------------------------
 
 
