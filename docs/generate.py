@@ -63,8 +63,9 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "optimizers": "The optimizers that were made. At most 8.",
         "models": "Class names of the outermost modules that are trained. At most 8.",
         "ranks": "The processes that train, one entry each.",
-        "losses": "The value of each backward pass in order, up to 4096. Null for one that is not "
-        "finite. Empty where the command was killed before it could be read.",
+        "losses": "The value of each backward pass in order, up to 4096, where the trial was "
+        "asked to keep them (a profile is not: a clone a step is felt). Null for one that is not "
+        "finite.",
         "step_seconds": "Every step of the warm-up and of the bare windows in order, also those "
         "the figures leave out.",
         "environment": "What it ran on; see below.",

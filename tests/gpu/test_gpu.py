@@ -39,7 +39,10 @@ def test_a_script_of_this_shape_is_measured_on_the_device(
     memory = result["memory"]
     assert memory["kind"] == "device"
     assert memory["peak_bytes"] > memory["parameters_bytes"] > 0
-    assert memory["activations_bytes"] > 0
+    if script == "cuda_graphs.py":  # a graph keeps its memory: none of it comes and goes
+        assert memory["activations_bytes"] is None
+    else:
+        assert memory["activations_bytes"] > 0
     assert memory["optimizer_bytes"] >= 0
     assert result["kernels"]["problem"] is None
     assert result["kernels"]["device_busy_seconds"] > 0

@@ -100,18 +100,25 @@ class MemoryProbe:
         if self._device is not None and self._before_forward is None:
             self._before_forward = self._torch.cuda.memory_allocated(self._device)
 
-    def backward_begins(self) -> None:
+    def forward_ends(self) -> None:
+        self._live()
+
+    def _live(self) -> None:
+        """What forward passes left allocated, whatever zero_grad() frees before backward."""
         if self._device is not None and self._before_forward is not None:
             live = self._torch.cuda.memory_allocated(self._device) - self._before_forward
             self._activations = max(self._activations or 0, live)
-            self._before_forward = None
+
+    def backward_begins(self) -> None:
+        self._live()
+        self._before_forward = None
 
     def gradients_are_there(self) -> None:
         gradients = [p.grad for p in self._parameters if getattr(p, "grad", None) is not None]
         self._gradients = max(self._gradients, _unique(gradients))
 
     def finish(self) -> dict[str, Any]:
-        activations = self._activations
+        activations = self._activations or None  # none to be seen: a CUDA graph keeps its own pool
         reserved = None
         if self._device is not None:
             peak = self._torch.cuda.max_memory_allocated(self._device)

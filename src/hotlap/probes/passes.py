@@ -38,6 +38,8 @@ class Passes:
         self._marks: list[Mark] = []
         self._free_events: list[Any] = []
         self._used_events: list[Any] = []
+        self._stream_key: Any = None
+        self._stream_object: Any = None
         self.sampler: Sampler | None = None
         self.memory_probe: MemoryProbe | None = None
         self.windows: list[dict[str, Any]] = []
@@ -47,6 +49,8 @@ class Passes:
     def begin(self, device: Any, thread: int) -> None:
         """The first step has been seen: now the device and the training thread are known."""
         self._device = device
+        if device is not None:
+            self._current_stream = self._torch._C._cuda_getCurrentStream
         self._timeline = Timeline(time.perf_counter_ns, self._event if device is not None else None)
         self.sampler = Sampler(thread, lambda: self._timeline.now)
         self._opened = time.time()
@@ -80,8 +84,16 @@ class Passes:
         else:
             event = self._torch.cuda.Event(enable_timing=True)
         self._used_events.append(event)
-        event.record(self._torch.cuda.current_stream(self._device))
+        event.record(self._stream())
         return event
+
+    def _stream(self) -> Any:
+        """The current stream of the device; making the object anew each time would be felt."""
+        key = self._current_stream(self._device.index or 0)
+        if key != self._stream_key:
+            self._stream_key = key
+            self._stream_object = self._torch.cuda.current_stream(self._device)
+        return self._stream_object
 
     def open(self, stage: str) -> None:
         recorder = self._recorder
@@ -103,6 +115,7 @@ class Passes:
         elif stage == KERNELS:
             self._doors.open(recorder.ledger.nowhere)
             self._kernels = KernelProbe(self._torch, self._device)
+        recorder.bare = stage == BARE
         recorder.timing = stage in (PHASES, KERNELS)
         if recorder.timing:
             self._timeline.restart()
@@ -110,7 +123,7 @@ class Passes:
 
     def close(self) -> None:
         recorder, stage = self._recorder, self._stage
-        recorder.timing = False
+        recorder.timing = recorder.bare = False
         if stage == KERNELS and self._kernels is not None:
             self._close_ranges()
             counted = sum(not disturbed for _, _, disturbed in self._rows)
@@ -162,7 +175,7 @@ class Passes:
 
     def shut(self) -> None:
         """Everything back as it was, whatever state it is in."""
-        self._recorder.timing = False
+        self._recorder.timing = self._recorder.bare = False
         self._doors.close()
         self._close_ranges()
         if self.sampler is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -48,7 +49,13 @@ def of(frame: FrameType | None) -> tuple[str, int, str] | None:
     found = users_frame(frame)
     if found is None:
         return None
-    return os.path.abspath(found.f_code.co_filename), found.f_lineno, found.f_code.co_name
+    code = found.f_code
+    return _absolute(code.co_filename), found.f_lineno, code.co_name
+
+
+@functools.lru_cache(maxsize=1024)
+def _absolute(filename: str) -> str:
+    return os.path.abspath(filename)
 
 
 def here(depth: int = 1) -> tuple[str, int, str] | None:

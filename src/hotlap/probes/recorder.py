@@ -46,12 +46,14 @@ class Recorder:
         self.passes.shut()
         for name in [name for name in self.times if name.startswith("first_")]:
             del self.times[name]
-        self.timing = False
+        self.timing = False  # phases are being told apart
+        self.bare = False  # only step boundaries are: everything else is left out
         self.device: Any = None
         self.unit = "optimizer"
         self.steps = 0
         self.loaders = self.loaders.afresh()
-        self.losses = Losses()
+        # A clone a step is felt in the bare pass, so only those who compare losses ask for it.
+        self.losses = Losses() if self.settings.get("losses") else None
         self.ledger = Ledger()
         self.roots = Roots(self.torch, self)
         self.passes = Passes(self.torch, self)
@@ -69,7 +71,7 @@ class Recorder:
         self._backwards = 0
         self._last = 0
         self._disturbed = True
-        self._written = 0.0
+        self._written = 0  # when the files were last brought up to date
         self._finished = False
 
     # What the hooks call -------------------------------------------------------------------
@@ -105,13 +107,13 @@ class Recorder:
             self.note("loader", problem)
 
     def fetched(self, iterator: Any, batch: Any) -> None:
-        if "first_batch" not in self.times:
-            self.times["first_batch"] = time.time()
-        try:
-            samples = samples_in(batch)
-        except Exception as problem:  # a batch type with a will of its own
-            self.note("batch", problem)
-            samples = None
+        samples = None
+        if not self.bare:
+            self.times.setdefault("first_batch", time.time())
+            try:
+                samples = samples_in(batch)
+            except Exception as problem:  # a batch type with a will of its own
+                self.note("batch", problem)
         self._tally.fetched(samples, getattr(iterator, "_hotlap_loader", 0))
 
     def forward(self, module: Any, inner: Any, args: Any, kwargs: Any) -> Any:
@@ -119,6 +121,8 @@ class Recorder:
             return inner(*args, **kwargs)
         self.roots.called = True
         if self.torch.is_grad_enabled():
+            if self.bare:
+                return inner(*args, **kwargs)
             self._training_forward(module, args, kwargs)
         else:
             self._tally.looked()
@@ -132,6 +136,8 @@ class Recorder:
             self._forward_depth -= 1
             if self.timing:
                 self.leave(FORWARD)
+            if self.passes.memory_probe is not None:
+                self.passes.memory_probe.forward_ends()
 
     def _training_forward(self, module: Any, args: Any, kwargs: Any) -> None:
         try:
@@ -148,7 +154,10 @@ class Recorder:
             self._thread = threading.get_ident()
         if not self.mine():
             return plain(tensors, *args, **kwargs)
-        self._backward_begins(tensors)
+        if self.bare and self.losses is None:
+            self._tally.backward()
+        else:
+            self._backward_begins(tensors)
         self._in_backward = True
         if self.timing:
             self.enter(BACKWARD)
@@ -161,24 +170,28 @@ class Recorder:
             if self._owed:
                 self._owed = False
                 self._step_ended()
-            self._count_backward()
+            if not self.optimizers.stepping:
+                self._count_backward()
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
+            loaders = self._tally.backward()
+            if self.losses is not None and not self._finished:
+                self.losses.keep(tensors)
+            if self.bare:
+                return
             self.times.setdefault("first_backward", time.time())
             self.roots.find_once()
-            for loader in self._tally.backward():
+            for loader in loaders:
                 self.loaders.trained_on(loader)
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.backward_begins()
-            if not self._finished:
-                self.losses.keep(tensors)
         except Exception as problem:
             self.note("backward", problem)
 
     def _count_backward(self) -> None:
         """Steps are counted here where no optimizer steps: there is none, or it is compiled."""
-        if self.optimizers.stepping or self._optimizer_depth:
+        if self._optimizer_depth:
             return
         self._backwards += 1
         patience = BACKWARDS_WITH_AN_OPTIMIZER if self.optimizers else BACKWARDS_WITHOUT_ONE
@@ -188,13 +201,13 @@ class Recorder:
             self._step_ended()
 
     def optimizer_begins(self, optimizer: Any) -> None:
+        if self.bare:
+            return
         if self._thread is None:
             self._thread = threading.get_ident()
-        if not self.mine():
-            return
-        self._optimizer_depth += 1
-        self._read_gradients()
-        if self.timing:
+        if self.mine():
+            self._optimizer_depth += 1
+            self._read_gradients()
             self.enter(OPTIMIZER)
 
     def _read_gradients(self) -> None:
@@ -211,9 +224,9 @@ class Recorder:
             self.restart()
             self._thread = threading.get_ident()
         self._optimizer_depth = 0
-        if self.timing:
+        if not self.bare:
             self.leave(OPTIMIZER)
-        self.optimizers.stepped(optimizer)
+            self.optimizers.stepped(optimizer)
         if self._rounds.stepped(id(optimizer)):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
                 self._owed = True
@@ -242,10 +255,10 @@ class Recorder:
             return
         self._evaluations += kind == EVALUATION
         self.passes.ended_step(samples, kind, self._disturbed, now)
-        seconds, wall = (now - self._last) * 1e-9, time.time()
+        seconds = (now - self._last) * 1e-9
         counts = not self._disturbed and kind != EVALUATION
         self._last, self._disturbed = now, False
-        if self.schedule.advance(seconds, now=wall, counts=counts):
+        if self.schedule.advance(seconds, now=now * 1e-9, counts=counts):
             self.passes.close()
             if self.schedule.stage == DONE:
                 self._finish()
@@ -254,8 +267,8 @@ class Recorder:
             self._tally.drop_pending()
             self.passes.open(self.schedule.stage)
             self._last, self._disturbed = time.perf_counter_ns(), True
-        elif wall - self._written > 1.0:
-            self._written = wall
+        elif now - self._written > 1_000_000_000:
+            self._written = now
             writing.progress(self.folder, self._pid, self._progress())
         if self.steps < 6:
             self.roots.descend_unless_called()
@@ -298,11 +311,12 @@ class Recorder:
         }
 
     def _save(self, *, final: bool = False, ended: bool = False) -> None:
-        self._written = time.time()
+        self._written = time.perf_counter_ns()
         sampler = self.passes.sampler
         losses: list[float | None] = []
         try:
-            losses = self.losses.values() if final or ended else []
+            if self.losses is not None and (final or ended):
+                losses = self.losses.values()
         except Exception as problem:  # the device may be gone when the command failed
             self.note("losses", problem)
         record = {

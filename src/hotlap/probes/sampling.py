@@ -10,7 +10,7 @@ from typing import Any
 
 from hotlap.probes import places
 
-INTERVAL_SECONDS = 0.01
+INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of the interpreter
 
 
 class Sampler:

@@ -42,7 +42,8 @@ class Schedule:
         self.settled = False
         self.bare_means: list[float] = []
         self.counted_steps = 0
-        self._started: float | None = None
+        self._deadline: float | None = None
+        self._counting = False
         self.step_seconds: float | None = None
         self._taken: list[float] = []
         self._bare_windows = 0
@@ -56,36 +57,33 @@ class Schedule:
 
         Returns whether the stage (or the window within it) ends here.
         """
-        if self._started is None:
-            self._started = now
+        if self._deadline is None:
+            self._deadline = now + self.seconds
         self._refused = 0 if counts else self._refused + 1
         if counts or self._refused > PATIENCE:
             self._taken.append(seconds)
-            if self.stage in (BARE, PHASES):
-                self.counted_steps += 1
-        if self.stage == DONE or not self._window_is_full(now):
+            self._counting = self.stage in (BARE, PHASES)
+            self.counted_steps += self._counting
+        taken = len(self._taken)
+        if self._size is None:
+            self._size = self._window_size()
+        if taken < self._size and not (self._counting and taken >= 2 and self._over_limits(now)):
+            return False
+        if self.stage == DONE:
             return False
         self._finish_window()
         self.stage = self._next_stage(now)
-        self._taken = []
-        self._size = None
+        self._taken, self._size = [], None
         return True
 
     def _over_limits(self, now: float) -> bool:
-        started = self._started if self._started is not None else now
-        return self.counted_steps >= self.steps or now - started >= self.seconds
-
-    def _window_is_full(self, now: float) -> bool:
-        taken = len(self._taken)
-        if self.stage in (WARMUP, MEMORY):
-            return taken >= (1 if self.brief else 2)
-        if self.stage == KERNELS:
-            return taken >= (1 if self.brief or (self.step_seconds or 0) > 2 else 3)
-        if self._size is None:
-            self._size = self._window_size()
-        return taken >= self._size or (taken >= 2 and self._over_limits(now))
+        return self.counted_steps >= self.steps or now >= (self._deadline or now + 1)
 
     def _window_size(self) -> int:
+        if self.stage in (WARMUP, MEMORY):
+            return 1 if self.brief else 2
+        if self.stage == KERNELS:
+            return 1 if self.brief or (self.step_seconds or 0) > 2 else 3
         step = self.step_seconds or 0.01
         if step > self.window_seconds:
             return 3 if step < 2 else 2

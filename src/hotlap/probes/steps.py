@@ -59,8 +59,6 @@ class Tally:
 
     def _start(self) -> None:
         self.samples = 0
-        self.batches = 0
-        self.backwards = 0
         self.idle_fetches = 0
         self.loader_started = False
         self.evaluated = False
@@ -88,14 +86,14 @@ class Tally:
 
     def backward(self) -> list[int]:
         """Returns the loaders whose batches this backward trained on: several when zipped."""
-        self.backwards += 1
         self._looked = False
+        if not self.pending:
+            return []
+        self.uses_loader = True
         loaders = list(self.pending)
-        if loaders:
-            self.uses_loader = True
-            self.samples += sum(samples or 0 for samples in self.pending.values())
-            self.batches += 1
-            self.pending.clear()
+        for samples in self.pending.values():
+            self.samples += samples or 0
+        self.pending.clear()
         return loaders
 
     def drop_pending(self) -> None:

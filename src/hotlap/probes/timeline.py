@@ -50,8 +50,9 @@ class Timeline:
             self._mark(GAP if phase == FORWARD else OTHER)
 
     def boundary(self) -> None:
-        self.marks.append((BOUNDARY, self._clock(), self._event() if self._event else None))
-        self._mark(self._stack[-1] if self._stack else OTHER)
+        now, event = self._clock(), self._event() if self._event else None
+        self.now = self._stack[-1] if self._stack else OTHER
+        self.marks += ((BOUNDARY, now, event), (self.now, now, event))
         if len(self._stack) > 32:
             self._stack.clear()
 

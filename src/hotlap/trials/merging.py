@@ -239,13 +239,17 @@ def _step(raw: Raw) -> Step:
 
 
 def _samples(raw: Raw) -> tuple[float | None, float | None]:
-    """(in a step, in a second) of one process."""
-    rows = [row for row in _counted(raw) if row["samples"]]
+    """(in a step, in a second) of one process. The bare pass does not look into batches."""
+    rows = [
+        row
+        for row in _rows(raw, "warmup", "bare", "phases")
+        if row["samples"] and row["kind"] != "evaluation"
+    ]
     if not rows:
         return None, None
     samples = [float(row["samples"]) for row in rows]
-    seconds = sum(row["seconds"] for row in rows)
-    return stats.median(samples), sum(samples) / seconds if seconds > 0 else None
+    seconds = stats.mean([row["seconds"] for row in _counted(raw)])
+    return stats.median(samples), stats.mean(samples) / seconds if seconds > 0 else None
 
 
 def _total_samples(

@@ -62,10 +62,14 @@ def run(
     limits: Limits,
     working: Path,
     in_place: bool = False,
+    losses: bool = False,
     warn: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda state: None,
 ) -> Outcome:
-    """Runs the command until it ends, has measured enough, or has to be stopped."""
+    """Runs the command until it ends, has measured enough, or has to be stopped.
+
+    `losses` has the loss of every backward pass kept, which costs a clone a step.
+    """
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
         terminal = stack.enter_context(_output(folder.output))
@@ -81,7 +85,14 @@ def run(
                 "it writes lands where it always does."
             )
         started = time.time()
-        _write_settings(folder, limits, covered["protected"], in_place=in_place, started=started)
+        _write_settings(
+            folder,
+            limits,
+            covered["protected"],
+            in_place=in_place,
+            losses=losses,
+            started=started,
+        )
         supervisor.say(b"g")
         answer = supervisor.answer()
         if answer["event"] == "refused":
@@ -112,13 +123,20 @@ def run(
 
 
 def _write_settings(
-    folder: TrialFolder, limits: Limits, protected: list[str], *, in_place: bool, started: float
+    folder: TrialFolder,
+    limits: Limits,
+    protected: list[str],
+    *,
+    in_place: bool,
+    losses: bool,
+    started: float,
 ) -> None:
     content = {
         "limits": limits.as_dict(),
         "protected": protected,
         "diverted": str(folder.diverted),
         "in_place": in_place,
+        "losses": losses,
         "started": started,
     }
     folder.settings.write_text(json.dumps(content))

@@ -291,4 +291,4 @@ def test_with_a_device_the_events_are_the_clock_and_the_host_is_not(clock):
     timeline.leave(BACKWARD)
     timeline.boundary()
     (stretch,) = split(timeline.marks)
-    assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10, OTHER: 30}
+    assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10, OTHER: 20}
