@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hotlap.probes import diversions, loaders, places, writing
+from hotlap.probes.hooks import BACKWARD
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
 from hotlap.probes.timeline import OPTIMIZER
@@ -49,7 +50,7 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
         if not is_compiling():
             recorder.optimizer_ends(optimizer)
 
-    register_optimizer_step_pre_hook(before)
+    recorder.hooks.before_step(lambda: register_optimizer_step_pre_hook(before))
     register_optimizer_step_post_hook(after)
 
     plain = torch.optim.Optimizer.__init__
@@ -68,7 +69,7 @@ def _watch_backward(torch: Any, recorder: Recorder) -> None:
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         return recorder.backward(plain, tensors, args, kwargs)
 
-    torch.autograd.backward = outside_compiled(torch, plain, backward)
+    recorder.hooks.replace(torch.autograd, BACKWARD, outside_compiled(torch, plain, backward))
 
 
 def _watch_clipping(torch: Any, recorder: Recorder) -> None:

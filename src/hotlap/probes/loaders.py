@@ -227,4 +227,4 @@ def install(torch: Any, recorder: Recorder) -> None:
 
     data.DataLoader.__init__ = init
     data.DataLoader.__iter__ = iterate
-    base.__next__ = following
+    recorder.hooks.replace(base, "__next__", following)

@@ -35,6 +35,17 @@ class Roots:
         for module in self.modules:
             yield from module.parameters()
 
+    def concerns(self, module: Any) -> bool:
+        """Whether a module is a root, has one below it, or is what a root merely wraps."""
+        wrapped = [
+            root.__dict__.get("_modules", {}).get(name)
+            for root in self.modules
+            for name in ("module", "_orig_mod")
+        ]
+        if any(module is one for one in (*self.modules, *wrapped)):
+            return True
+        return any(root is part for part in module.modules() for root in self.modules)
+
     def find_once(self) -> None:
         """Looks for them, a few times at most: a script may build its model late."""
         if self.called or self.modules or self._searches >= 4:
@@ -98,7 +109,8 @@ class Door:
     """
 
     def __init__(self, torch: Any, module: Any, recorder: Recorder) -> None:
-        self._inner = module.__dict__.get(DOOR) or module._call_impl
+        self.before = module.__dict__.get(DOOR)  # what `module.compile()` had put there
+        self._inner = self.before or module._call_impl
         self._module = module
         self._recorder = recorder
         self._is_compiling = torch.compiler.is_compiling
@@ -113,6 +125,15 @@ class Door:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
+
+
+def unwatch(module: Any) -> None:
+    door = module.__dict__.get(DOOR)
+    if isinstance(door, Door):
+        if door.before is None:
+            del module.__dict__[DOOR]
+        else:
+            module.__dict__[DOOR] = door.before
 
 
 def watch(torch: Any, module: Any, recorder: Recorder) -> None:

@@ -51,6 +51,7 @@ class Passes:
         self._device = device
         if device is not None:
             self._current_stream = self._torch._C._cuda_getCurrentStream
+            self._record_event = self._torch._C._CudaEventBase.record  # without a layer of Python
         self._timeline = Timeline(time.perf_counter_ns, self._event if device is not None else None)
         self.sampler = Sampler(thread, lambda: self._timeline.now)
         self._opened = time.time()
@@ -84,7 +85,7 @@ class Passes:
         else:
             event = self._torch.cuda.Event(enable_timing=True)
         self._used_events.append(event)
-        event.record(self._stream())
+        self._record_event(event, self._stream())
         return event
 
     def _stream(self) -> Any:
@@ -115,15 +116,17 @@ class Passes:
         elif stage == KERNELS:
             self._doors.open(recorder.ledger.nowhere)
             self._kernels = KernelProbe(self._torch, self._device)
-        recorder.bare = stage == BARE
         recorder.timing = stage in (PHASES, KERNELS)
+        if stage == BARE:
+            recorder.hooks.step_aside()
         if recorder.timing:
             self._timeline.restart()
         self._mark(time.perf_counter_ns())
 
     def close(self) -> None:
         recorder, stage = self._recorder, self._stage
-        recorder.timing = recorder.bare = False
+        recorder.timing = False
+        recorder.hooks.come_back()
         if stage == KERNELS and self._kernels is not None:
             self._close_ranges()
             counted = sum(not disturbed for _, _, disturbed in self._rows)
@@ -175,7 +178,8 @@ class Passes:
 
     def shut(self) -> None:
         """Everything back as it was, whatever state it is in."""
-        self._recorder.timing = self._recorder.bare = False
+        self._recorder.timing = False
+        self._recorder.hooks.come_back()
         self._doors.close()
         self._close_ranges()
         if self.sampler is not None:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from hotlap.probes import environment, writing
+from hotlap.probes.hooks import Hooks
 from hotlap.probes.ledger import Ledger
 from hotlap.probes.loaders import LoaderWatch, samples_in
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers
 from hotlap.probes.passes import Passes
-from hotlap.probes.schedule import DONE, Schedule
+from hotlap.probes.schedule import BARE, DONE, Schedule
 from hotlap.probes.steps import EVALUATION, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 
@@ -38,6 +39,8 @@ class Recorder:
         self.diverted: list[str] = []
         self.optimizers = Optimizers()
         self.loaders = LoaderWatch()
+        self.hooks = Hooks(torch, self)
+        self.roots = Roots(torch, self)
         self.passes = Passes(torch, self)
         self.restart()
 
@@ -47,7 +50,6 @@ class Recorder:
         for name in [name for name in self.times if name.startswith("first_")]:
             del self.times[name]
         self.timing = False  # phases are being told apart
-        self.bare = False  # only step boundaries are: everything else is left out
         self.device: Any = None
         self.unit = "optimizer"
         self.steps = 0
@@ -68,6 +70,7 @@ class Recorder:
         self._optimizer_depth = 0
         self._in_backward = False
         self._owed = False
+        self.steps_in_backward = False
         self._backwards = 0
         self._last = 0
         self._disturbed = True
@@ -100,20 +103,24 @@ class Recorder:
     def loader_started(self, loader: Any, iterator: Any, seconds: float) -> None:
         self.times.setdefault("first_iterator", time.time() - seconds)
         self._tally.loader_started = True
+        if self.schedule.stage == BARE and id(loader) not in self.loaders.trained:
+            self.evaluation_begins()
         try:
             iterator._hotlap_loader = id(loader)
             self.loaders.started(loader, iterator, seconds)
         except Exception as problem:
             self.note("loader", problem)
 
+    def evaluation_begins(self) -> None:
+        self._tally.evaluated = True
+
     def fetched(self, iterator: Any, batch: Any) -> None:
         samples = None
-        if not self.bare:
-            self.times.setdefault("first_batch", time.time())
-            try:
-                samples = samples_in(batch)
-            except Exception as problem:  # a batch type with a will of its own
-                self.note("batch", problem)
+        self.times.setdefault("first_batch", time.time())
+        try:
+            samples = samples_in(batch)
+        except Exception as problem:  # a batch type with a will of its own
+            self.note("batch", problem)
         self._tally.fetched(samples, getattr(iterator, "_hotlap_loader", 0))
 
     def forward(self, module: Any, inner: Any, args: Any, kwargs: Any) -> Any:
@@ -121,8 +128,6 @@ class Recorder:
             return inner(*args, **kwargs)
         self.roots.called = True
         if self.torch.is_grad_enabled():
-            if self.bare:
-                return inner(*args, **kwargs)
             self._training_forward(module, args, kwargs)
         else:
             self._tally.looked()
@@ -154,10 +159,7 @@ class Recorder:
             self._thread = threading.get_ident()
         if not self.mine():
             return plain(tensors, *args, **kwargs)
-        if self.bare and self.losses is None:
-            self._tally.backward()
-        else:
-            self._backward_begins(tensors)
+        self._backward_begins(tensors)
         self._in_backward = True
         if self.timing:
             self.enter(BACKWARD)
@@ -175,15 +177,12 @@ class Recorder:
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
-            loaders = self._tally.backward()
-            if self.losses is not None and not self._finished:
-                self.losses.keep(tensors)
-            if self.bare:
-                return
             self.times.setdefault("first_backward", time.time())
             self.roots.find_once()
-            for loader in loaders:
+            for loader in self._tally.backward():
                 self.loaders.trained_on(loader)
+            if self.losses is not None and not self._finished:
+                self.losses.keep(tensors)
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.backward_begins()
         except Exception as problem:
@@ -201,8 +200,6 @@ class Recorder:
             self._step_ended()
 
     def optimizer_begins(self, optimizer: Any) -> None:
-        if self.bare:
-            return
         if self._thread is None:
             self._thread = threading.get_ident()
         if self.mine():
@@ -224,12 +221,11 @@ class Recorder:
             self.restart()
             self._thread = threading.get_ident()
         self._optimizer_depth = 0
-        if not self.bare:
-            self.leave(OPTIMIZER)
-            self.optimizers.stepped(optimizer)
+        self.leave(OPTIMIZER)
+        self.optimizers.stepped(optimizer)
         if self._rounds.stepped(id(optimizer)):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
-                self._owed = True
+                self._owed = self.steps_in_backward = True
             else:
                 self._step_ended()
 

@@ -20,6 +20,7 @@ INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
     "gap",
 )
 BOUNDARY = "boundary"
+MOMENT = 20_000  # nanoseconds
 
 Mark = tuple[str, int, Any]
 
@@ -29,6 +30,7 @@ class Timeline:
         self._clock = clock
         self._event = event
         self._stack: list[str] = []
+        self._left = False  # the last mark is the end of a phase
         self.marks: list[Mark] = []
         self.now = OTHER  # what the sampler reads
 
@@ -38,18 +40,33 @@ class Timeline:
 
     def enter(self, phase: str) -> None:
         self._stack.append(phase)
-        self._mark(phase)
+        if self._event is not None and self._just_left():
+            _, time, event = self.marks[-1]
+            self.marks[-1] = (phase, time, event)
+            self.now = phase
+        else:
+            self._mark(phase)
+        self._left = False
+
+    def _just_left(self) -> bool:
+        """Whether a phase ended a moment ago: then its end is this one's beginning.
+
+        An event costs more than the moment is worth.
+        """
+        return self._left and bool(self.marks) and self._clock() - self.marks[-1][1] < MOMENT
 
     def leave(self, phase: str) -> None:
         # A step that raised leaves its phase on the stack: unwind down to the one that ends.
         while self._stack and self._stack.pop() != phase:
             pass
+        self._left = True
         if self._stack:
             self._mark(self._stack[-1])
         else:
             self._mark(GAP if phase == FORWARD else OTHER)
 
     def boundary(self) -> None:
+        self._left = False
         now, event = self._clock(), self._event() if self._event else None
         self.now = self._stack[-1] if self._stack else OTHER
         self.marks += ((BOUNDARY, now, event), (self.now, now, event))
@@ -62,7 +79,7 @@ class Timeline:
 
     def restart(self) -> None:
         """A new window: what was entered before it will be left without our seeing it."""
-        self.marks, self._stack, self.now = [], [], OTHER
+        self.marks, self._stack, self.now, self._left = [], [], OTHER, False
 
 
 def seconds_of(marks: list[Mark]) -> list[float]:

@@ -142,6 +142,7 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
         """
         import copy, inspect, pickle
         import torch
+        from hotlap.probes.hooks import Hooks
         from torch.utils.data import DataLoader, TensorDataset
         from hotlap.probes import loaders
 
@@ -157,6 +158,7 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
                 self.loaders.started(loader, iterator, seconds)
 
         recorder = Recorder()
+        recorder.hooks = Hooks(torch, recorder)
         signature = inspect.signature(DataLoader.__init__)
         doc, name = DataLoader.__init__.__doc__, DataLoader.__init__.__qualname__
         loaders.install(torch, recorder)

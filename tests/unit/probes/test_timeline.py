@@ -287,8 +287,32 @@ def test_with_a_device_the_events_are_the_clock_and_the_host_is_not(clock):
     timeline.enter(FORWARD)
     clock.pass_(5000)
     timeline.leave(FORWARD)
+    clock.pass_(1)
     timeline.enter(BACKWARD)
     timeline.leave(BACKWARD)
     timeline.boundary()
     (stretch,) = split(timeline.marks)
     assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10, OTHER: 20}
+
+
+def test_a_phase_that_follows_at_once_shares_the_event_of_the_one_before(clock):
+    recorded = []
+    device_time = count(start=0, step=10)
+
+    def event():
+        recorded.append(Event(next(device_time)))
+        return recorded[-1]
+
+    timeline = Timeline(clock, event)
+    timeline.boundary()
+    timeline.enter(INPUT)
+    timeline.leave(INPUT)
+    timeline.enter(TRANSFER)  # the same moment
+    timeline.leave(TRANSFER)
+    clock.pass_(1)
+    timeline.enter(FORWARD)
+    timeline.leave(FORWARD)
+    timeline.boundary()
+    (stretch,) = split(timeline.marks)
+    assert milliseconds(stretch) == {INPUT: 10, TRANSFER: 10, FORWARD: 10, OTHER: 30}
+    assert len(recorded) == 7

@@ -1,0 +1,89 @@
+"""What stands at torch's boundaries; all but the end of a step steps aside in the bare pass.
+
+The bare pass is the truth for times, so nothing may run in it that a step's time does not need. An
+evaluation is then known by what it does once: it puts the model into evaluation mode, or starts a
+loader that no training has been seen from.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hotlap.probes import modules
+
+if TYPE_CHECKING:
+    from hotlap.probes.recorder import Recorder
+
+BACKWARD = "backward"
+
+
+class Hooks:
+    def __init__(self, torch: Any, recorder: Recorder) -> None:
+        self._torch = torch
+        self._recorder = recorder
+        self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, plain, watched
+        self._before_step: Callable[[], Any] | None = None
+        self._handle: Any = None
+        self._aside = False
+        self._train: Any = None
+
+    def replace(self, owner: Any, name: str, watched: Any) -> None:
+        """Puts `watched` in the place of what is there, until it is asked to step aside."""
+        self._replaced.append((owner, name, getattr(owner, name), watched))
+        setattr(owner, name, watched)
+
+    def before_step(self, register: Callable[[], Any]) -> None:
+        """`register` adds the hook that runs before an optimizer step and answers its handle."""
+        self._before_step = register
+        self._handle = register()
+
+    def step_aside(self) -> None:
+        if self._aside:
+            return
+        self._aside = True
+        for owner, name, plain, watched in self._replaced:
+            if getattr(owner, name) is watched and not (
+                name == BACKWARD and self._needs_backward()
+            ):
+                setattr(owner, name, plain)
+        if self._handle is not None:
+            self._handle.remove()
+        for module in self._recorder.roots.modules:
+            modules.unwatch(module)
+        self._watch_evaluation()
+
+    def _needs_backward(self) -> bool:
+        recorder = self._recorder
+        return (
+            recorder.losses is not None
+            or recorder.steps_in_backward
+            or not recorder.optimizers.stepping
+        )
+
+    def _watch_evaluation(self) -> None:
+        recorder, module = self._recorder, self._torch.nn.Module
+        plain = self._train = module.train
+
+        @functools.wraps(plain)
+        def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+            mode = args[0] if args else kwargs.get("mode", True)
+            if mode is False and recorder.roots.concerns(self):
+                recorder.evaluation_begins()
+            return plain(self, *args, **kwargs)
+
+        module.train = train
+
+    def come_back(self) -> None:
+        if not self._aside:
+            return
+        self._aside = False
+        for owner, name, plain, watched in self._replaced:
+            if getattr(owner, name) is plain:
+                setattr(owner, name, watched)
+        if self._before_step is not None:
+            self._handle = self._before_step()
+        for module in self._recorder.roots.modules:
+            modules.watch(self._torch, module, self._recorder)
+        self._torch.nn.Module.train = self._train
