@@ -15,7 +15,7 @@ from hotlap.records import SCHEMA, Ending, Profile, Record
 from hotlap.rules import find
 from hotlap.rules.verdict import judge
 from hotlap.settings import Limits
-from hotlap.trials import merging, runner, writes
+from hotlap.trials import merging, raw, runner, writes
 from hotlap.trials.folder import RunFolder, TrialFolder
 
 STEPS_FOR_A_SECOND_LOOK = 8
@@ -59,7 +59,7 @@ def profile(
         _forget(run, trial)
         raise
     ending = _ending(outcome, trial, before=before, working=working, in_place=in_place)
-    record = merging.merge(merging.read(trial.records), ending=ending, telemetry=outcome.telemetry)
+    record = merging.merge(raw.read(trial.records), ending=ending, telemetry=outcome.telemetry)
     trial.forget_writes(keep=keep, elsewhere=outcome.upper)
     if record is None:
         raise _why_nothing(words, outcome, trial, limits)
@@ -72,7 +72,7 @@ def profile(
         )
         again.forget_writes(keep=False, elsewhere=second.upper)
         interrupted = second.stopped == "interrupted"
-        record = merging.complete(record, merging.read(again.records))
+        record = merging.complete(record, raw.read(again.records))
     result = _conclude(record, words, run)
     records.save(result, run.result)
     if interrupted:
@@ -140,7 +140,7 @@ def _ending(
     working: Path,
     in_place: bool,
 ) -> Ending:
-    raws = merging.read(trial.records)
+    raws = raw.read(trial.records)
     written, total = writes.in_overlay(outcome.upper or trial.path)
     touched: tuple[str, ...] = ()
     if outcome.overlay_refused is not None or in_place:
@@ -156,7 +156,7 @@ def _ending(
         written=written,
         written_bytes=total,
         written_in_place=touched,
-        diverted=tuple(sorted({path for raw in raws for path in raw["diverted"]})),
+        diverted=tuple(sorted({path for one in raws for path in one["diverted"]})),
         left_running=tuple(outcome.left_running),
     )
 

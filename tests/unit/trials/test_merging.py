@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotlap.records import PHASES, Ending
-from hotlap.trials.merging import complete, merge, read
+from hotlap.trials.merging import complete, merge
+from hotlap.trials.raw import read
 
 ENDING = Ending(code=0, signal=None, stopped=None, seconds=10.0)
 LOADER = {
