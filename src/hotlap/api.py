@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 1
 
 
 def profile(
-    command: Sequence[str],
+    command: str | Sequence[str],
     *,
     steps: int | None = None,
     seconds: float | None = None,
@@ -36,10 +37,17 @@ def profile(
 ) -> Profile:
     """Runs a training command under watch and says where its steps go.
 
-    The command is stopped once three windows of steps agree, or after `steps` steps or `seconds`
-    seconds of measuring. Raises `UsageError`, `CommandFailed`, `NothingMeasured` or `Interrupted`.
+    command: the words one would type (`["train.py", "--epochs", "90"]`), or the line itself.
+    steps, seconds: measure at most so much (2000 steps, 30 s); the command is stopped once three
+        windows of steps agree.
+    timeout: give up when no step comes for so many seconds (600).
+    out: the folder for runs (./.hotlap).
+    in_place: let the command write where it always does; keep: keep what it wrote in the run.
+    warn, progress: called with a sentence, and with the state of the run ten times a second.
+
+    Raises `UsageError`, `CommandFailed`, `NothingMeasured` or `Interrupted`.
     """
-    words = [str(word) for word in command]
+    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     limits = _limits(steps=steps, seconds=seconds, timeout=timeout)
     working = Path.cwd()
     run = RunFolder.new("profile", out=Path(out) if out is not None else None)
@@ -179,7 +187,7 @@ def _why_nothing(
     output = tail(trial.output)
     where = f"Its output is in {trial.output}"
     if outcome.stopped == "interrupted":
-        return Interrupted("Interrupted before the first training step: nothing was measured.")
+        return Interrupted("Interrupted before a training step was measured.")
     if outcome.stopped is None and _failed(outcome):
         text = f"{_how_it_failed(words, outcome)} before a training step was measured."
         return CommandFailed(text, output=output)

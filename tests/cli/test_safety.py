@@ -180,3 +180,15 @@ def without_mount_rights(
         check=False,
         env=clean_environment(),
     )
+
+
+def test_a_folder_that_only_the_command_names_is_protected_too(
+    hotlap: Callable[..., Answer], project: Path, tmp_path: Path
+) -> None:
+    (project / "run.sh").write_text('cd "$(dirname "$0")" && exec python train.py\n')
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    before = contents(project)
+    answer = hotlap("bash", str(project / "run.sh"), cwd=elsewhere)
+    assert answer.code == 0, answer.errors
+    assert contents(project) == before

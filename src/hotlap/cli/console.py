@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from hotlap.errors import HotlapError
@@ -10,6 +10,15 @@ from hotlap.errors import HotlapError
 
 def results() -> Console:
     return Console(highlight=False)
+
+
+def show(report: RenderableType) -> None:
+    """Prints a report without the blanks that would fill its lines up to the terminal's width."""
+    console = results()
+    with console.capture() as drawn:
+        console.print(report)
+    text = "\n".join(line.rstrip() for line in drawn.get().splitlines())
+    console.file.write(text.strip("\n") + "\n")
 
 
 def notices() -> Console:

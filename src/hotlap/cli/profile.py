@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hotlap import api, records, units
-from hotlap.cli.console import notices, results, warn
+from hotlap.cli.console import notices, show, warn
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.reports import terminal
 
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def profile(
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND...", help="What you train with.")
+        list[str], typer.Argument(metavar="COMMAND", help="What you would type to train.")
     ],
     steps: Annotated[
         int | None, typer.Option(help="Measure at most this many steps (2000).")
@@ -84,12 +84,14 @@ def profile(
 def show_result(result: records.Profile, json: Path | None) -> None:
     if json is not None:
         records.save(result, json)
-    results().print(terminal.render(result))
+    show(terminal.render(result))
 
 
 def check_writable(path: Path) -> None:
     """An output that cannot be written is told before the run, not after it."""
     folder = path.absolute().parent
+    if str(path) == "-":
+        raise UsageError("--json writes a file; give it a name (- is none).")
     if path.is_dir():
         raise UsageError(f"--json {path} is a folder; name a file in it.")
     if not folder.is_dir():
@@ -114,7 +116,7 @@ def live() -> Iterator[Any]:
         return
     with console.status("starting", spinner="dots") as status:
 
-        def show(state: dict[str, Any]) -> None:
+        def move(state: dict[str, Any]) -> None:
             words = [_STAGES.get(state.get("stage", ""), "running")]
             if state.get("steps"):
                 words.append(f"step {state['steps']:,}")
@@ -123,4 +125,4 @@ def live() -> Iterator[Any]:
             words.append(f"{state['seconds']:.0f} s")
             status.update("  ".join(words))
 
-        yield show
+        yield move

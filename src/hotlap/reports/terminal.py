@@ -150,10 +150,10 @@ def _step(profile: Profile) -> Text:
     spread = f"{units.seconds(step.low_seconds)} to {units.seconds(step.high_seconds)}"
     text.append(f" ({spread})", style="dim")
     if step.samples_per_second is not None:
-        text.append(f"   {units.rate(step.samples_per_second)}", style="bold")
+        text.append(f"  {units.rate(step.samples_per_second)}", style="bold")
     if step.samples is not None:
         text.append(f" ({units.count(step.samples)} a step)", style="dim")
-    text.append(f"   {units.plural(step.count, 'step')}", style="dim")
+    text.append(f"  {units.plural(step.count, 'step')}", style="dim")
     if step.unit == "backward":
         text.append(", counted at backward", style="dim")
     if step.mean_seconds > 1.3 * step.median_seconds:
@@ -166,12 +166,12 @@ def _startup(profile: Profile) -> Text:
     text = Text(units.seconds(startup.seconds))
     text.append(" before training", style="dim")
     if startup.import_seconds is not None:
-        text.append(f" (import torch {units.seconds(startup.import_seconds)})", style="dim")
+        text.append(f" (torch {units.seconds(startup.import_seconds)})", style="dim")
     if startup.first_batch_seconds is not None:
-        text.append(f"   {units.seconds(startup.first_batch_seconds)}")
+        text.append(f"  {units.seconds(startup.first_batch_seconds)}")
         text.append(" to the first batch", style="dim")
     if startup.compile_seconds is not None:
-        text.append(f"   {units.seconds(startup.compile_seconds)}")
+        text.append(f"  {units.seconds(startup.compile_seconds)}")
         text.append(" compiling", style="dim")
     return text
 
@@ -184,7 +184,7 @@ def _memory(memory: Memory) -> RenderableType | None:
     head.append(f" {kind} at the peak", style="dim")
     if memory.reserved_bytes is not None:
         head.append(f", {units.size(memory.reserved_bytes)} reserved", style="dim")
-    parts = Table.grid(padding=(0, 3))
+    parts = Table.grid(padding=(0, 2))
     parts.add_row(*[Text.assemble(("■ ", colour), name) for name, colour in MEMORY.items()])
     parts.add_row(*[Text("  " + units.size(getattr(memory, f"{name}_bytes"))) for name in MEMORY])
     return Group(head, parts)
@@ -226,12 +226,13 @@ def _findings(profile: Profile) -> list[RenderableType]:
 
 def _finding(finding: Finding) -> RenderableType:
     head = Text.assemble(("● ", "yellow"), (finding.summary, "bold"))
+    body = Table.grid(padding=(0, 1))
     if finding.file:
-        head.append(f"  {_short(finding.file)}:{finding.line}", style="cyan")
-    body = Text(finding.evidence, style="dim")
-    move = Text("→ " + finding.advice)
-    name = Text(finding.rule, style="dim")
-    return Group(head, Padding(Group(body, move, name), (0, 0, 1, 2)))
+        body.add_row("", Text(f"{_short(finding.file)}:{finding.line}", style="cyan"))
+    body.add_row("", Text(finding.evidence, style="dim"))
+    body.add_row("→", Text(finding.advice))
+    body.add_row("", Text(finding.rule, style="dim"))
+    return Group(head, Padding(body, (0, 0, 1, 2)))
 
 
 def _short(path: str) -> str:

@@ -31,7 +31,8 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
     first = lines[0] if lines else None
     evidence = f"{units.seconds(record.phases['other'].seconds)} a step"
     if first is not None:
-        evidence += f"; {first.function}() was running in {units.share(first.share)} of the samples"
+        where = "top-level code" if first.function == "<module>" else f"{first.function}()"
+        evidence += f"; {where} was running in {units.share(first.share)} of the samples"
     return Finding(
         rule=NAME,
         summary=f"{units.share(share)} of the step is the script's own code between the phases.",

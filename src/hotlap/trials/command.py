@@ -21,8 +21,9 @@ def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
     if first.endswith(".py"):
         script = folder / first
         if not script.is_file():
+            hint = " Leave out the quotes around the whole command." if " " in first else ""
             raise UsageError(
-                f"The script {first} is not there (looked in {folder}). Check the path."
+                f"The script {first} is not there (looked in {folder}). Check the path.{hint}"
             )
         return [sys.executable, first, *rest]
     if first.startswith("-"):
@@ -34,7 +35,9 @@ def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
         path = folder / first
         if not path.exists():
             raise UsageError(f"The command {first} is not there (looked in {folder}).")
-        if path.is_dir() or not os.access(path, os.X_OK):
+        if path.is_dir():
+            raise UsageError(f"{first} is a folder; name the command that trains in it.")
+        if not os.access(path, os.X_OK):
             raise UsageError(
                 f"{first} cannot be executed. If it is a script, name its interpreter: "
                 f"hotlap profile bash {first}"
@@ -54,3 +57,27 @@ def environment(plain: Mapping[str, str], *, trial: Path) -> dict[str, str]:
     changed.setdefault("PYTHONFAULTHANDLER", "1")
     changed.setdefault("KINETO_LOG_LEVEL", "5")  # the kernels pass says nothing in the log
     return changed
+
+
+# Folders that belong to the system or to everyone: covering them would break more than it saves.
+_SHARED = {"/", "/tmp", "/var", "/var/tmp", "/home", "/mnt", "/media", "/srv", "/opt"}
+_SYSTEM = ("/dev", "/proc", "/sys", "/run", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
+
+
+def folders(command: Sequence[str], *, working: Path) -> list[str]:
+    """What is to be covered: the working directory, home, and the folders the command names."""
+    found = [str(working), str(Path.home())]
+    for word in command:
+        for part in (word, word.partition("=")[2]):
+            if os.sep not in part or "://" in part or len(part) > 4096:
+                continue
+            path = working / os.path.expanduser(part)
+            try:
+                folder = os.path.realpath(path if path.is_dir() else path.parent)
+                known = Path(folder).is_dir()
+            except (OSError, ValueError):
+                continue
+            system = any(folder == one or folder.startswith(one + os.sep) for one in _SYSTEM)
+            if known and folder not in _SHARED and not system:
+                found.append(folder)
+    return found

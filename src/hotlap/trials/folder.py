@@ -102,6 +102,8 @@ class RunFolder:
         cls, verb: str, *, out: Path | None = None, now: Callable[[], float] = time.time
     ) -> RunFolder:
         home = (out if out is not None else Path(HOME)).absolute()
+        if home.exists() and not home.is_dir():
+            raise UsageError(f"--out {home} is a file; name a folder for the runs.")
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now()))
         for number in range(1, 1000):
             path = home / (f"{verb}-{stamp}" + (f"-{number}" if number > 1 else ""))

@@ -203,7 +203,7 @@ class _Supervisor:
         request = {
             "command": command,
             "folder": str(working),
-            "protect": [str(working), str(Path.home())] if allowed else [],
+            "protect": commands.folders(command, working=working) if allowed else [],
             "uppers": [str(folder.path), str(self._spare)],
             "trial": str(folder.path),
             "terminal": terminal.is_terminal,

@@ -6,7 +6,7 @@ import pytest
 
 from hotlap.errors import UsageError
 from hotlap.trials import bootstrap_folder
-from hotlap.trials.command import environment, resolve
+from hotlap.trials.command import environment, folders, resolve
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_command_given_is_not_changed(folder):
         (["--epochs", "3"], "--epochs is not an option of this verb"),
         (["./missing"], r"The command \./missing is not there"),
         (["./plain.sh"], r"cannot be executed.*hotlap profile bash \./plain\.sh"),
-        (["./"], "cannot be executed"),
+        (["./"], "is a folder"),
         (["no-such-command-anywhere"], "not on the PATH"),
         (["launch.sh"], r"not on the PATH.*try \./launch\.sh"),
     ],
@@ -100,3 +100,14 @@ def test_the_users_word_on_the_fault_handler_stands():
 def test_the_bootstrap_folder_brings_nothing_but_its_sitecustomize():
     found = {path.name for path in bootstrap_folder().iterdir()} - {"__pycache__"}
     assert found == {"sitecustomize.py"}
+
+
+def test_folders_the_command_names_are_covered_and_those_of_the_system_are_not(tmp_path):
+    for name in ("project", "runs", "data"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "project" / "run.sh").touch()
+    words = ["bash", "../project/run.sh", "--out=../runs", str(tmp_path / "data"), "/usr/bin/env"]
+    words += ["/tmp/x.txt", "s3://bucket/key", "no/such/folder/file", "90"]
+    found = folders(words, working=tmp_path / "runs")
+    expected = {str(tmp_path / name) for name in ("project", "runs", "data")}
+    assert set(found) == {*expected, str(Path.home())}
