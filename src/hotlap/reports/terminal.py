@@ -32,7 +32,7 @@ MEMORY = {
     "rest": "bright_black",
 }
 WIDEST = 92
-LABEL = 10
+LABEL = 8
 
 
 def render(profile: Profile) -> RenderableType:
