@@ -49,7 +49,12 @@ def profile(
     """
     words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     limits = _limits(steps=steps, seconds=seconds, timeout=timeout)
-    working = Path.cwd()
+    try:
+        working = Path.cwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "The working directory is not there any more. Go to one that is."
+        ) from None
     run = RunFolder.new("profile", out=Path(out) if out is not None else None)
     trial = run.trial("baseline")
     before = writes.snapshot(working, without=run.path.parent)
@@ -65,6 +70,9 @@ def profile(
         )
     except UsageError:
         _forget(run, trial)
+        raise
+    except BaseException:
+        trial.forget_writes(keep=keep)
         raise
     ending = _ending(outcome, trial, before=before, working=working, in_place=in_place)
     record = merging.merge(raw.read(trial.records), ending=ending, telemetry=outcome.telemetry)
@@ -220,7 +228,9 @@ def _why_nothing(
 def tail(log: Path, lines: int = 30) -> str:
     """The last lines of the command's output, without terminal control characters."""
     try:
-        text = log.read_bytes()[-64_000:].decode(errors="replace")
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 64_000))
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
     import re

@@ -260,7 +260,21 @@ def decode(text: bytes, *, source: str = "the record") -> Profile:
 
 
 def encode(profile: Profile) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(profile), indent=2) + b"\n"
+    try:
+        text = msgspec.json.encode(profile)
+    except UnicodeEncodeError:  # a file name that is no text: shown with its bytes escaped
+        text = msgspec.json.encode(_readable(msgspec.to_builtins(profile)))
+    return msgspec.json.format(text, indent=2) + b"\n"
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {_readable(key): _readable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_readable(item) for item in value]
+    return value
 
 
 def load(path: str | os.PathLike[str]) -> Profile:
@@ -276,9 +290,12 @@ def load(path: str | os.PathLike[str]) -> Profile:
 
 
 def save(profile: Profile, path: str | os.PathLike[str]) -> None:
-    file = Path(path)
+    file = Path(os.path.realpath(path))  # through a link, not over it
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
+        if file.exists() and not file.is_file():  # a device or a pipe is written to, never replaced
+            file.write_bytes(encode(profile))
+            return
         temporary.write_bytes(encode(profile))
         temporary.replace(file)
     except OSError as problem:

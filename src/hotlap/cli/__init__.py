@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import typer
@@ -40,7 +41,14 @@ def hotlap(
 profile.register(app)
 
 
+def _stop(number: int, frame: object) -> None:
+    """A terminal that closes or a batch system's end: as if the user had pressed Ctrl-C."""
+    raise KeyboardInterrupt
+
+
 def main() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
         app()
     except HotlapError as error:

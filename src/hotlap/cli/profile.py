@@ -96,6 +96,8 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"--json {path} is a folder; name a file in it.")
     if not folder.is_dir():
         raise UsageError(f"--json {path}: the folder {folder} is not there. Create it first.")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe: written to as it is
     try:
         if path.exists():
             path.open("ab").close()

@@ -28,6 +28,7 @@ class Hooks:
         self._handle: Any = None
         self._aside = False
         self._train: Any = None
+        self._watching_train: Any = None
 
     def replace(self, owner: Any, name: str, watched: Any) -> None:
         """Puts `watched` in the place of what is there, until it is asked to step aside."""
@@ -59,7 +60,7 @@ class Hooks:
         return (
             recorder.losses is not None
             or recorder.steps_in_backward
-            or not recorder.optimizers.stepping
+            or not recorder.optimizers.have_stepped
         )
 
     def _watch_evaluation(self) -> None:
@@ -73,7 +74,7 @@ class Hooks:
                 recorder.evaluation_begins()
             return plain(self, *args, **kwargs)
 
-        module.train = train
+        module.train = self._watching_train = train
 
     def come_back(self) -> None:
         if not self._aside:
@@ -86,4 +87,5 @@ class Hooks:
             self._handle = self._before_step()
         for module in self._recorder.roots.modules:
             modules.watch(self._torch, module, self._recorder)
-        self._torch.nn.Module.train = self._train
+        if self._torch.nn.Module.train is self._watching_train:
+            self._torch.nn.Module.train = self._train

@@ -7,10 +7,11 @@ import functools
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import diversions, loaders, places, writing
+from hotlap.probes import diversions, loaders, modules, places, writing
 from hotlap.probes.hooks import BACKWARD
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
@@ -27,6 +28,8 @@ def install(torch: Any, folder: Path, import_started: float) -> Recorder:
     _watch_optimizers(torch, recorder)
     _watch_backward(torch, recorder)
     _watch_clipping(torch, recorder)
+    _watch_profilers(torch, recorder)
+    _watch_replicas(torch)
     diversions.install(torch, recorder, settings)
     os.register_at_fork(after_in_child=recorder.restart)
     atexit.register(recorder.at_exit)
@@ -93,3 +96,29 @@ def _clipping(plain: Any, recorder: Recorder) -> Any:
             recorder.leave(OPTIMIZER)
 
     return clip
+
+
+def _watch_profilers(torch: Any, recorder: Recorder) -> None:
+    """A script that profiles itself keeps torch.profiler to itself: there is only one."""
+    for owner in (torch.profiler.profile, torch.autograd.profiler.profile):
+        plain = owner.__init__
+
+        def init(self: Any, *args: Any, _plain: Callable[..., None] = plain, **kwargs: Any) -> None:
+            if not recorder.passes.profiling:
+                recorder.profiles_itself = True
+            _plain(self, *args, **kwargs)
+
+        owner.__init__ = functools.wraps(plain)(init)
+
+
+def _watch_replicas(torch: Any) -> None:
+    """data_parallel copies a module by its attributes: a replica must not carry our door."""
+    plain = torch.nn.Module._replicate_for_data_parallel
+
+    @functools.wraps(plain)
+    def replicate(self: Any) -> Any:
+        replica = plain(self)
+        modules.unwatch(replica)
+        return replica
+
+    torch.nn.Module._replicate_for_data_parallel = replicate

@@ -6,6 +6,7 @@ how long each kernel ran, how many operations a step issues, where the host wait
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
@@ -42,6 +43,11 @@ class KernelProbe:
         scope = self._record(PREFIX + name)
         scope.__enter__()
         return lambda: scope.__exit__(None, None, None)
+
+    def abandon(self) -> None:
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._profiler.stop()
 
     def finish(self, steps: int) -> dict[str, Any]:
         with warnings.catch_warnings():

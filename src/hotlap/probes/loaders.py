@@ -19,20 +19,23 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def samples_in(batch: Any, depth: int = 0) -> int | None:
-    """The first dimension of the first tensor or array found in a batch of any nesting."""
-    shape = getattr(batch, "shape", None)
-    if shape is not None:
+    """The first dimension of the first tensor or array found in a batch of any nesting.
+
+    Types are asked, not objects: looking must not change a batch with a will of its own.
+    """
+    if hasattr(type(batch), "shape"):
+        shape = batch.shape
         return int(shape[0]) if len(shape) else None
     if depth > 4:
         return None
     if _are_images(batch):
         return len(batch)
-    if isinstance(batch, dict) or hasattr(batch, "values"):
-        items: Any = batch.values() if callable(getattr(batch, "values", None)) else ()
+    if isinstance(batch, dict):
+        items: Any = dict.values(batch)
     elif isinstance(batch, (list, tuple)):
         items = batch
-    else:
-        return None
+    else:  # a dataclass, or a wrapper around a dict
+        items = tuple(getattr(batch, "__dict__", {}).values())
     for item in items:
         found = samples_in(item, depth + 1)
         if found is not None:
@@ -44,9 +47,9 @@ def _are_images(batch: Any) -> bool:
     """A list of single images, as detection scripts collate them: each is channels first."""
     if not isinstance(batch, (list, tuple)) or len(batch) < 2:
         return False
-    if len(getattr(batch[0], "shape", ())) != 3:
+    if not all(hasattr(type(item), "shape") for item in batch) or len(batch[0].shape) != 3:
         return False
-    shapes = [tuple(getattr(item, "shape", ())) for item in batch]
+    shapes = [tuple(item.shape) for item in batch]
     return all(len(shape) == 3 and shape[0] in (1, 3, 4) for shape in shapes)
 
 

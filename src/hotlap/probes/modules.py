@@ -8,6 +8,8 @@ left out of pickles and copies by torch itself.
 from __future__ import annotations
 
 import gc
+import sys
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
 DOOR = "_compiled_call_impl"
+MOST_SEARCHES = 8
 
 
 class Roots:
@@ -25,8 +28,14 @@ class Roots:
         self._recorder = recorder
         self._searches = 0
         self._found_at = 0
-        self.modules: list[Any] = []
+        self._found: list[Any] = []  # weak references: a dropped model must be free to go
         self.called = False
+
+    @property
+    def modules(self) -> list[Any]:
+        return [
+            module for module in (reference() for reference in self._found) if module is not None
+        ]
 
     def names(self) -> list[str]:
         return [type(module).__name__ for module in self.modules][:8]
@@ -48,11 +57,18 @@ class Roots:
 
     def find_once(self) -> None:
         """Looks for them, a few times at most: a script may build its model late."""
-        if self.called or self.modules or self._searches >= 4:
+        if self.modules or self._searches >= MOST_SEARCHES:
             return
         self._searches += 1
         self._found_at = self._recorder.steps
         self._watch(outermost(holding(self._torch, self._trained()))[:64])
+
+    def search_again(self) -> None:
+        """Another optimizer steps: it may train a model that is not known yet."""
+        known = {id(parameter) for parameter in self.parameters()}
+        if not self._trained() <= known and self._searches < MOST_SEARCHES:
+            self._searches += 1
+            self._watch(outermost(holding(self._torch, self._trained()))[:64])
 
     def descend_unless_called(self) -> None:
         """A whole step without a call: these are mere containers, so their parts are watched."""
@@ -66,21 +82,31 @@ class Roots:
         return {id(parameter) for parameter in self._recorder.optimizers.parameters()}
 
     def _watch(self, modules: list[Any]) -> None:
-        self.modules = modules
+        self._found = [weakref.ref(module) for module in modules]
         for module in modules:
             watch(self._torch, module, self._recorder)
 
 
 def holding(torch: Any, trained: set[int]) -> list[Any]:
     """Every living module that holds one of the trained parameters, directly or below."""
-    found = []
-    for thing in gc.get_objects():
+    found: dict[int, Any] = {}
+    for thing in (*gc.get_objects(), *_in_sight()):
         try:
             if issubclass(type(thing), torch.nn.Module) and holds(thing, trained):
-                found.append(thing)
+                found[id(thing)] = thing
         except Exception:  # a half-built object, or one whose own code does not like to be asked
             continue
-    return found
+    return list(found.values())
+
+
+def _in_sight() -> list[Any]:
+    """What the running functions and the main module hold: gc.freeze() hides it from gc."""
+    things = list(vars(sys.modules["__main__"]).values())
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        things += frame.f_locals.values()
+    return things
 
 
 def holds(module: Any, trained: set[int]) -> bool:

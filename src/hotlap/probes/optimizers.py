@@ -13,7 +13,9 @@ class Optimizers:
     def __init__(self) -> None:
         self._facts: dict[int, dict[str, Any]] = {}
         self._made: dict[int, Any] = {}  # weak references
-        self.stepping: dict[int, Any] = {}
+        # Never what keeps an optimizer (and with it a model) alive that the script has dropped.
+        self.stepping: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.have_stepped = False
 
     def __bool__(self) -> bool:
         return bool(self._facts)
@@ -25,11 +27,19 @@ class Optimizers:
         except TypeError:
             return
 
-    def stepped(self, optimizer: Any) -> None:
-        if id(optimizer) not in self.stepping:
-            self.stepping[id(optimizer)] = optimizer
-            if id(optimizer) not in self._facts:
-                self.made(optimizer, places.here(3))
+    def forget(self) -> None:
+        self.stepping.clear()
+        self.have_stepped = False
+
+    def stepped(self, optimizer: Any) -> bool:
+        """Returns whether it is the first time for this one."""
+        if id(optimizer) in self.stepping:
+            return False
+        self.stepping[id(optimizer)] = optimizer
+        self.have_stepped = True
+        if id(optimizer) not in self._facts:
+            self.made(optimizer, places.here(3))
+        return True
 
     def parameters(self) -> Iterable[Any]:
         """What is trained: of the optimizers that step, or of those made while none has."""
@@ -54,3 +64,11 @@ def _describe(optimizer: Any, place: tuple[str, int, str] | None) -> dict[str, A
         "file": place[0] if place else None,
         "line": place[1] if place else None,
     }
+
+
+def identity(optimizer: Any) -> int:
+    """What makes an optimizer the same one: what it trains. Some make a new one each step."""
+    try:
+        return id(optimizer.param_groups[0]["params"][0])
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return id(optimizer)

@@ -42,6 +42,7 @@ class Passes:
         self._stream_object: Any = None
         self.sampler: Sampler | None = None
         self.memory_probe: MemoryProbe | None = None
+        self.profiling = False  # our own profiler is being made
         self.windows: list[dict[str, Any]] = []
         self.memory: dict[str, Any] | None = None
         self.kernels: dict[str, Any] | None = None
@@ -114,14 +115,24 @@ class Passes:
                 recorder.roots.modules,
             )
         elif stage == KERNELS:
-            self._doors.open(recorder.ledger.nowhere)
-            self._kernels = KernelProbe(self._torch, self._device)
+            self._look_at_kernels()
         recorder.timing = stage in (PHASES, KERNELS)
         if stage == BARE:
             recorder.hooks.step_aside()
         if recorder.timing:
             self._timeline.restart()
         self._mark(time.perf_counter_ns())
+
+    def _look_at_kernels(self) -> None:
+        if self._recorder.profiles_itself:
+            self.kernels = {"steps": 0, "problem": "the script uses torch.profiler itself"}
+            return
+        self._doors.open(self._recorder.ledger.nowhere)
+        self.profiling = True
+        try:
+            self._kernels = KernelProbe(self._torch, self._device)
+        finally:
+            self.profiling = False
 
     def close(self) -> None:
         recorder, stage = self._recorder, self._stage
@@ -182,5 +193,8 @@ class Passes:
         self._recorder.hooks.come_back()
         self._doors.close()
         self._close_ranges()
+        if self._kernels is not None:
+            self._kernels.abandon()
+            self._kernels = None
         if self.sampler is not None:
             self.sampler.finish()

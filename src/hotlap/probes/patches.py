@@ -65,11 +65,18 @@ class Doors:
     def _replace(self, owner: Any, name: str, make: Callable[[Any, str], Any]) -> None:
         plain = getattr(owner, name)
         own = name in vars(owner)
-        setattr(owner, name, outside_compiled(self._torch, plain, make(plain, name)))
-        if own:
-            self._undo.append(lambda: setattr(owner, name, plain))
-        else:
-            self._undo.append(lambda: delattr(owner, name))
+        ours = outside_compiled(self._torch, plain, make(plain, name))
+        setattr(owner, name, ours)
+
+        def undo() -> None:
+            if vars(owner).get(name) is not ours:
+                return  # the script has put something of its own there since
+            if own:
+                setattr(owner, name, plain)
+            else:
+                delattr(owner, name)
+
+        self._undo.append(undo)
 
     def _copying(self, plain: Any, name: str) -> Any:
         recorder = self._recorder

@@ -19,7 +19,7 @@ from hotlap.probes.ledger import Ledger
 from hotlap.probes.loaders import LoaderWatch, samples_in
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
-from hotlap.probes.optimizers import Optimizers
+from hotlap.probes.optimizers import Optimizers, identity
 from hotlap.probes.passes import Passes
 from hotlap.probes.schedule import BARE, DONE, Schedule
 from hotlap.probes.steps import EVALUATION, Rounds, Tally
@@ -37,6 +37,7 @@ class Recorder:
         self.times: dict[str, float] = {}
         self.problems: list[str] = []
         self.diverted: list[str] = []
+        self.profiles_itself = False  # the script uses torch.profiler
         self.optimizers = Optimizers()
         self.loaders = LoaderWatch()
         self.hooks = Hooks(torch, self)
@@ -59,7 +60,7 @@ class Recorder:
         self.ledger = Ledger()
         self.roots = Roots(self.torch, self)
         self.passes = Passes(self.torch, self)
-        self.optimizers.stepping = {}
+        self.optimizers.forget()
         self.schedule = Schedule(**self.settings["limits"])
         self._evaluations = 0
         self._pid = os.getpid()
@@ -172,7 +173,7 @@ class Recorder:
             if self._owed:
                 self._owed = False
                 self._step_ended()
-            if not self.optimizers.stepping:
+            if not self.optimizers.have_stepped:
                 self._count_backward()
 
     def _backward_begins(self, tensors: Any) -> None:
@@ -222,8 +223,9 @@ class Recorder:
             self._thread = threading.get_ident()
         self._optimizer_depth = 0
         self.leave(OPTIMIZER)
-        self.optimizers.stepped(optimizer)
-        if self._rounds.stepped(id(optimizer)):
+        if self.optimizers.stepped(optimizer) and self.steps:
+            self.roots.search_again()
+        if self._rounds.stepped(identity(optimizer)):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
                 self._owed = self.steps_in_backward = True
             else:

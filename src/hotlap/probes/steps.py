@@ -28,15 +28,26 @@ class Rounds:
         self._order: list[int] = []
         self._history: deque[int] = deque(maxlen=HISTORY)
         self._last: int | None = None  # the optimizer that ends a round
+        self._since = 0  # steps of others since it stepped
+        self._longest = 0  # the most of those that were ever between two of its steps
 
     def stepped(self, optimizer: int) -> bool:
         learning = len(self._history) < HISTORY
         self._history.append(optimizer)
         if optimizer not in self._order:
             self._order.append(optimizer)
-        if learning or self._last not in self._history:
+        if not learning and self._since > 2 * self._longest + 2:  # it steps no more
+            for _ in range(len(self._history) - self._since):
+                self._history.popleft()
+            learning = True
+        if learning:
             self._last = self._choose()
-        return optimizer == self._last
+        if optimizer != self._last:
+            self._since += 1
+            return False
+        self._longest = max(self._longest, self._since)
+        self._since = 0
+        return True
 
     def _choose(self) -> int:
         counts = Counter(self._history)
@@ -52,9 +63,10 @@ class Tally:
     """What happened since the last step boundary."""
 
     def __init__(self) -> None:
-        self.pending: dict[int, int | None] = {}  # loader -> samples fetched, not yet trained on
+        self.pending: dict[int, list[int | None]] = {}  # loader -> batches not yet trained on
         self.uses_loader = False
-        self._looked = False
+        self._looked_at: int | None = None  # the loader whose last batch was only looked at
+        self._last_loader: int | None = None
         self._start()
 
     def _start(self) -> None:
@@ -65,17 +77,15 @@ class Tally:
         self._forwards: dict[int, int] = {}
 
     def fetched(self, samples: int | None, loader: int) -> None:
-        if self._looked:  # what was fetched before was only looked at
-            self.idle_fetches += len(self.pending)
-            self.pending.clear()
-            self._looked = False
-        if loader in self.pending:  # its last batch was not trained on
-            self.idle_fetches += 1
-        self.pending[loader] = samples
+        if self._looked_at is not None:
+            self.idle_fetches += len(self.pending.pop(self._looked_at, ()))
+            self._looked_at = None
+        self.pending.setdefault(loader, []).append(samples)
+        self._last_loader = loader
 
     def looked(self) -> None:
-        """A forward pass without gradients: what was fetched may not be for training."""
-        self._looked = True
+        """A forward pass without gradients: what was fetched last may not be for training."""
+        self._looked_at = self._last_loader
 
     def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
         """A training forward of one root module; `replay` when a closure repeats the same batch."""
@@ -85,15 +95,12 @@ class Tally:
         self._forwards[module] = max(before, samples) if replay else before + samples
 
     def backward(self) -> list[int]:
-        """Returns the loaders whose batches this backward trained on: several when zipped."""
-        self._looked = False
-        if not self.pending:
-            return []
-        self.uses_loader = True
-        loaders = list(self.pending)
-        for samples in self.pending.values():
-            self.samples += samples or 0
-        self.pending.clear()
+        """Each loader's oldest batch is trained on now; returns the loaders, several if zipped."""
+        self._looked_at = None
+        loaders = [loader for loader, batches in self.pending.items() if batches]
+        for loader in loaders:
+            self.uses_loader = True
+            self.samples += self.pending[loader].pop(0) or 0
         return loaders
 
     def drop_pending(self) -> None:
@@ -106,6 +113,9 @@ class Tally:
         if samples is None and not self.uses_loader and self._forwards:
             # No loader to count by: the root module called least saw each batch once.
             samples = min(self._forwards.values())
+        for loader, batches in self.pending.items():  # one may have been fetched ahead
+            self.idle_fetches += max(0, len(batches) - 1)
+            self.pending[loader] = batches[-1:]
         if self.evaluated or self.idle_fetches >= 2:
             kind = EVALUATION
         elif self.loader_started:

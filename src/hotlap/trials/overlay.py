@@ -118,7 +118,7 @@ def _overlay(
     scratch = Path(upper) / f"scratch-{number}"
     for folder in (writes, scratch):
         folder.mkdir(parents=True, exist_ok=True)
-    (Path(upper) / f"writes-{number}.path").write_text(path)
+    (Path(upper) / f"writes-{number}.path").write_bytes(os.fsencode(path))
     # The covered folder's own mode and owner show through the top of the overlay.
     state = os.stat(path)
     writes.chmod(state.st_mode & 0o7777)
@@ -127,10 +127,16 @@ def _overlay(
         f"lowerdir=/proc/self/fd/{handle},"
         f"upperdir=/proc/self/fd/{here[0]},workdir=/proc/self/fd/{here[1]}"
     )
-    if user_namespace:
-        options += ",userxattr"
+    # With redirects a folder that was there can be renamed; user namespaces do not allow them.
+    more = [",userxattr"] if user_namespace else [",redirect_dir=on", ""]
     try:
-        _mount(libc, "overlay", path, "overlay", 0, options)
+        for number, extra in enumerate(more):
+            try:
+                _mount(libc, "overlay", path, "overlay", 0, options + extra)
+                break
+            except OSError:
+                if number + 1 == len(more):
+                    raise
     finally:
         for file in here:
             os.close(file)

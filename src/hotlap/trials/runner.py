@@ -9,6 +9,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -105,6 +106,7 @@ def run(
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
+            stack.enter_context(_undisturbed())
             supervisor.say(b"s")
             samples = telemetry.finish()
         ended = supervisor.answer()
@@ -120,6 +122,21 @@ def run(
             left_running=ended.get("left_running", []),
             telemetry=samples,
         )
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Stopping takes seconds at most: a second Ctrl-C must not cut it short and leave things."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _write_settings(
@@ -178,8 +195,18 @@ def _read_all(folder: Path) -> Iterator[dict[str, Any]]:
             content = json.loads(path.read_text())
         except (OSError, ValueError):
             continue
-        if isinstance(content, dict):
+        if isinstance(content, dict) and _is_state(content):
             yield content
+
+
+def _is_state(content: dict[str, Any]) -> bool:
+    """Whether it is what a watched process writes: nothing from there is trusted unseen."""
+    seconds = content.get("step_seconds")
+    return (
+        isinstance(content.get("stage"), str)
+        and isinstance(content.get("steps"), int)
+        and (seconds is None or isinstance(seconds, (int, float)))
+    )
 
 
 class _Supervisor:

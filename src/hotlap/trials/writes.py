@@ -47,7 +47,7 @@ def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
     """The largest files in the overlay's upper folders under their real paths, and the sum."""
     found: list[Written] = []
     for marker in sorted(trial.glob("writes-*.path")):
-        real, upper = marker.read_text(), marker.with_suffix("")
+        real, upper = os.fsdecode(marker.read_bytes()), marker.with_suffix("")
         for path in _walk(upper, skip=set()):
             try:
                 state = os.stat(path, follow_symlinks=False)
