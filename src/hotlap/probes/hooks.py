@@ -2,13 +2,13 @@
 
 The bare pass is the truth for times, so nothing may run in it that a step's time does not need. An
 evaluation is then known by what it does once: it puts the model into evaluation mode, or starts a
-loader that no training has been seen from.
+loader that no training has been seen from. torch's own optimizer hooks stay registered and do
+nothing: compiled optimizers are guarded on them and would be compiled again.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hotlap.probes import modules
@@ -24,9 +24,7 @@ class Hooks:
         self._torch = torch
         self._recorder = recorder
         self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, plain, watched
-        self._before_step: Callable[[], Any] | None = None
-        self._handle: Any = None
-        self._aside = False
+        self.aside = False
         self._train: Any = None
         self._watching_train: Any = None
 
@@ -35,22 +33,15 @@ class Hooks:
         self._replaced.append((owner, name, getattr(owner, name), watched))
         setattr(owner, name, watched)
 
-    def before_step(self, register: Callable[[], Any]) -> None:
-        """`register` adds the hook that runs before an optimizer step and answers its handle."""
-        self._before_step = register
-        self._handle = register()
-
     def step_aside(self) -> None:
-        if self._aside:
+        if self.aside:
             return
-        self._aside = True
+        self.aside = True
         for owner, name, plain, watched in self._replaced:
             if getattr(owner, name) is watched and not (
                 name == BACKWARD and self._needs_backward()
             ):
                 setattr(owner, name, plain)
-        if self._handle is not None:
-            self._handle.remove()
         for module in self._recorder.roots.modules:
             modules.unwatch(module)
         self._watch_evaluation()
@@ -77,14 +68,12 @@ class Hooks:
         module.train = self._watching_train = train
 
     def come_back(self) -> None:
-        if not self._aside:
+        if not self.aside:
             return
-        self._aside = False
+        self.aside = False
         for owner, name, plain, watched in self._replaced:
             if getattr(owner, name) is plain:
                 setattr(owner, name, watched)
-        if self._before_step is not None:
-            self._handle = self._before_step()
         for module in self._recorder.roots.modules:
             modules.watch(self._torch, module, self._recorder)
         if self._torch.nn.Module.train is self._watching_train:

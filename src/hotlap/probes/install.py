@@ -46,14 +46,14 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
     is_compiling = torch.compiler.is_compiling
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not is_compiling():
+        if not is_compiling() and not recorder.hooks.aside:
             recorder.optimizer_begins(optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if not is_compiling():
             recorder.optimizer_ends(optimizer)
 
-    recorder.hooks.before_step(lambda: register_optimizer_step_pre_hook(before))
+    register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
 
     plain = torch.optim.Optimizer.__init__
