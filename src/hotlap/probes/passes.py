@@ -52,7 +52,6 @@ class Passes:
         self._device = device
         if device is not None:
             self._current_stream = self._torch._C._cuda_getCurrentStream
-            self._record_event = self._torch._C._CudaEventBase.record  # without a layer of Python
         self._timeline = Timeline(time.perf_counter_ns, self._event if device is not None else None)
         self.sampler = Sampler(thread, lambda: self._timeline.now)
         self._opened = time.time()
@@ -86,7 +85,7 @@ class Passes:
         else:
             event = self._torch.cuda.Event(enable_timing=True)
         self._used_events.append(event)
-        self._record_event(event, self._stream())
+        event.record(self._stream())
         return event
 
     def _stream(self) -> Any:
