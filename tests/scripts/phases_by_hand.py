@@ -70,6 +70,7 @@ model = SlowNet()
 criterion = nn.CrossEntropyLoss()
 optimizer = SlowSGD(model.parameters(), lr=0.05)
 seconds = {name: [] for name in ("input", "forward", "backward", "optimizer", "other", "step")}
+in_phases = [seconds[name] for name in ("input", "forward", "backward", "optimizer")]
 
 
 def write_timings(path):
@@ -101,8 +102,8 @@ for epoch in range(args.epochs):
         seconds["forward"].append(after_forward - before_forward)
         seconds["backward"].append(after_backward - before_backward)
         seconds["optimizer"].append(after_optimizer - after_backward)
-        seconds["other"].append(end - after_optimizer)
         seconds["step"].append(end - start)
+        seconds["other"].append(end - start - sum(values[-1] for values in in_phases))
         start = end
         step += 1
         if args.timings and step % 10 == 0:

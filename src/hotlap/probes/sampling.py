@@ -12,6 +12,10 @@ from hotlap.probes import places
 
 INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of the interpreter
 
+# How long a waiting thread lets another one hold the interpreter. With Python's 5 ms a call into C
+# that holds it for 4 ms is never seen: the sampler only gets its turn at the next torch call.
+PATIENCE_SECONDS = 0.0005
+
 
 class Sampler:
     """Samples one thread while switched on; counts lines by phase."""
@@ -24,8 +28,12 @@ class Sampler:
         self.counts: Counter[tuple[str, str, int, str]] = Counter()
         self.totals: Counter[str] = Counter()
         self._worker: threading.Thread | None = None
+        self._patience: float | None = None  # the script's own, while ours is set
 
     def start(self) -> None:
+        if self._patience is None:
+            self._patience = sys.getswitchinterval()
+            sys.setswitchinterval(min(self._patience, PATIENCE_SECONDS))
         self._on.set()
         if self._worker is None:
             self._worker = threading.Thread(target=self._run, name="hotlap-sampler", daemon=True)
@@ -33,10 +41,17 @@ class Sampler:
 
     def pause(self) -> None:
         self._on.clear()
+        self._restore()
 
     def finish(self) -> None:
         self._stop = True
+        self._restore()
         self._on.set()
+
+    def _restore(self) -> None:
+        if self._patience is not None:
+            sys.setswitchinterval(self._patience)
+            self._patience = None
 
     def _run(self) -> None:
         pause = threading.Event()

@@ -1,4 +1,7 @@
+import json
+import sys
 import threading
+import time
 
 import pytest
 
@@ -84,3 +87,32 @@ def test_finishing_ends_the_thread(started):
         worker.join(10)
         assert not worker.is_alive()
     assert [t.name for t in threading.enumerate() if t.name == "hotlap-sampler"] == []
+
+
+def test_a_short_call_that_holds_the_interpreter_is_seen():
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    big = list(range(20_000))
+    sampler.start()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not any("dump" in key[3] for key in sampler.counts):
+        dump(big)
+        time.sleep(0.001)  # where the sampler would get its turn otherwise
+    sampler.finish()
+    assert any("dump" in key[3] for key in sampler.counts)
+
+
+def dump(big):
+    return json.dumps(big)
+
+
+def test_the_scripts_own_switch_interval_comes_back():
+    before = sys.getswitchinterval()
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    sampler.start()
+    sampler.start()
+    assert sys.getswitchinterval() < before
+    sampler.pause()
+    assert sys.getswitchinterval() == before
+    sampler.start()
+    sampler.finish()
+    assert sys.getswitchinterval() == before
