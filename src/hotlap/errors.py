@@ -7,7 +7,7 @@ HotlapError
   ├ NothingMeasured     4: the command ran, but there was no torch or no training step
   └ Interrupted       130: the user stopped it; what was measured is kept
 
-CommandFailed and Interrupted carry the profile of the steps measured until then, if there were any.
+CommandFailed and Interrupted carry what was measured until then, if there was anything.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hotlap.records import Profile
+    from hotlap.tunings import Tuning
 
 
 class HotlapError(Exception):
@@ -52,6 +53,9 @@ class NothingMeasured(HotlapError):
 class Interrupted(HotlapError):
     exit_code = 130
 
-    def __init__(self, message: str, *, profile: Profile | None = None) -> None:
+    def __init__(
+        self, message: str, *, profile: Profile | None = None, tuning: Tuning | None = None
+    ) -> None:
         super().__init__(message)
         self.profile = profile
+        self.tuning = tuning

@@ -238,7 +238,8 @@ class Profile(Record, frozen=True, kw_only=True):
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
-def decode(text: bytes, *, source: str = "the record") -> Profile:
+def parse(text: bytes, *, source: str, newest: int) -> dict[str, Any]:
+    """The JSON of anything that carries a schema version, refused with a sentence if too new."""
     try:
         content = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -246,13 +247,18 @@ def decode(text: bytes, *, source: str = "the record") -> Profile:
     version = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(version, int) or version < 1:
         raise RecordError(f"{source} carries no schema version: it is not a record of hotlap.")
-    if version > SCHEMA:
+    if version > newest:
         raise RecordError(
-            f"{source} has schema {version}, this hotlap reads up to {SCHEMA}. Upgrade hotlap."
+            f"{source} has schema {version}, this hotlap reads up to {newest}. Upgrade hotlap."
         )
-    while version < SCHEMA:
+    found: dict[str, Any] = content
+    return found
+
+
+def decode(text: bytes, *, source: str = "the record") -> Profile:
+    content = parse(text, source=source, newest=SCHEMA)
+    for version in range(content["schema"], SCHEMA):
         content = MIGRATIONS[version](content)
-        version += 1
     try:
         return msgspec.convert(content, Profile)
     except msgspec.ValidationError as problem:
@@ -260,10 +266,14 @@ def decode(text: bytes, *, source: str = "the record") -> Profile:
 
 
 def encode(profile: Profile) -> bytes:
+    return encode_any(profile)
+
+
+def encode_any(thing: msgspec.Struct) -> bytes:
     try:
-        text = msgspec.json.encode(profile)
+        text = msgspec.json.encode(thing)
     except UnicodeEncodeError:  # a file name that is no text: shown with its bytes escaped
-        text = msgspec.json.encode(_readable(msgspec.to_builtins(profile)))
+        text = msgspec.json.encode(_readable(msgspec.to_builtins(thing)))
     return msgspec.json.format(text, indent=2) + b"\n"
 
 
@@ -282,21 +292,29 @@ def load(path: str | os.PathLike[str]) -> Profile:
     file = Path(path)
     if file.is_dir():
         file = file / "profile.json"
+    return decode(read(file), source=str(file))
+
+
+def read(file: Path) -> bytes:
     try:
-        text = file.read_bytes()
+        return file.read_bytes()
     except OSError as problem:
         raise RecordError(f"{file} cannot be read: {problem.strerror}.") from problem
-    return decode(text, source=str(file))
 
 
 def save(profile: Profile, path: str | os.PathLike[str]) -> None:
-    file = Path(os.path.realpath(path))  # through a link, not over it
+    write(encode(profile), Path(path))
+
+
+def write(content: bytes, path: Path) -> None:
+    """Whole or not at all; through a link, not over it."""
+    file = Path(os.path.realpath(path))
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         if file.exists() and not file.is_file():  # a device or a pipe is written to, never replaced
-            file.write_bytes(encode(profile))
+            file.write_bytes(content)
             return
-        temporary.write_bytes(encode(profile))
+        temporary.write_bytes(content)
         temporary.replace(file)
     except OSError as problem:
         with contextlib.suppress(OSError):

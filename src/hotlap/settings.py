@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 # The environment carries one variable: the trial folder. Everything else is in its settings file.
 TRIAL_VARIABLE = "HOTLAP_TRIAL"
@@ -20,12 +20,12 @@ class Limits:
     tolerance: float = 0.05  # three windows that differ by no more than this agree
     window_seconds: float = 0.5
     brief: bool = False  # only memory and kernels, for a command too short to reach them
+    bare: bool = False  # only step times and peak memory: what a comparison needs
+    guard_steps: int = 0  # the first so many steps are for the guard: their losses, not their times
+    guard_seconds: float = 8.0  # unless they take longer than this
 
     def as_dict(self) -> dict[str, float]:
-        return {
-            "steps": self.steps,
-            "seconds": self.seconds,
-            "tolerance": self.tolerance,
-            "window_seconds": self.window_seconds,
-            "brief": self.brief,
-        }
+        """What the watched process needs of it; it watches no time-outs."""
+        content = asdict(self)
+        del content["timeout"]
+        return content

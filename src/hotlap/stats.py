@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 
 
 def quantile(values: Sequence[float], q: float) -> float:
@@ -24,3 +25,23 @@ def mean(values: Sequence[float]) -> float:
     if not values:
         raise ValueError("mean of no values")
     return sum(values) / len(values)
+
+
+def variance(values: Sequence[float]) -> float:
+    """Of a sample; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    middle = mean(values)
+    return sum((value - middle) ** 2 for value in values) / (len(values) - 1)
+
+
+def student(degrees: float, q: float = 0.975) -> float:
+    """Quantile of Student's t, by the Cornish-Fisher expansion; good to 1 % from 3 degrees on."""
+    if degrees < 1:
+        raise ValueError("a t quantile needs at least one degree of freedom")
+    z = NormalDist().inv_cdf(q)
+    g1 = (z**3 + z) / 4
+    g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    g4 = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
+    return z + g1 / degrees + g2 / degrees**2 + g3 / degrees**3 + g4 / degrees**4

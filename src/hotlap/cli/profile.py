@@ -87,15 +87,15 @@ def show_result(result: records.Profile, json: Path | None) -> None:
     show(terminal.render(result))
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, *, option: str = "--json") -> None:
     """An output that cannot be written is told before the run, not after it."""
     folder = path.absolute().parent
     if str(path) == "-":
-        raise UsageError("--json writes a file; give it a name (- is none).")
+        raise UsageError(f"{option} writes a file; give it a name (- is none).")
     if path.is_dir():
-        raise UsageError(f"--json {path} is a folder; name a file in it.")
+        raise UsageError(f"{option} {path} is a folder; name a file in it.")
     if not folder.is_dir():
-        raise UsageError(f"--json {path}: the folder {folder} is not there. Create it first.")
+        raise UsageError(f"{option} {path}: the folder {folder} is not there. Create it first.")
     if path.exists() and not path.is_file():
         return  # a device or a pipe: written to as it is
     try:
@@ -105,7 +105,7 @@ def check_writable(path: Path) -> None:
             pass
     except OSError as problem:
         raise UsageError(
-            f"--json {path} cannot be written: {problem.strerror}. Name another file."
+            f"{option} {path} cannot be written: {problem.strerror}. Name another file."
         ) from problem
 
 

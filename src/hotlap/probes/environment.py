@@ -28,6 +28,7 @@ def describe(torch: Any, device: Any) -> dict[str, Any]:
             device_uuid=str(getattr(properties, "uuid", "")) or None,
             devices=torch.cuda.device_count(),
             cudnn=torch.backends.cudnn.version(),
+            capability=[properties.major, properties.minor],
         )
     try:
         found["affinity"] = len(os.sched_getaffinity(0))

@@ -49,7 +49,7 @@ class Hooks:
     def _needs_backward(self) -> bool:
         recorder = self._recorder
         return (
-            recorder.losses is not None
+            (recorder.losses is not None and recorder.losses.open)
             or recorder.steps_in_backward
             or not recorder.optimizers.have_stepped
         )

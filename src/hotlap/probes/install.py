@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import diversions, loaders, modules, places, writing
+from hotlap.probes import diversions, loaders, modules, places, uses, writing
 from hotlap.probes.hooks import BACKWARD
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
@@ -29,6 +29,7 @@ def install(torch: Any, folder: Path, import_started: float) -> Recorder:
     _watch_backward(torch, recorder)
     _watch_clipping(torch, recorder)
     _watch_profilers(torch, recorder)
+    uses.install(torch, recorder)
     _watch_replicas(torch)
     diversions.install(torch, recorder, settings)
     os.register_at_fork(after_in_child=recorder.restart)

@@ -117,6 +117,8 @@ class Passes:
             self._look_at_kernels()
         recorder.timing = stage in (PHASES, KERNELS)
         if stage == BARE:
+            if recorder.losses is not None:
+                recorder.losses.close_if_felt(recorder.schedule.step_seconds)
             recorder.hooks.step_aside()
         if recorder.timing:
             self._timeline.restart()

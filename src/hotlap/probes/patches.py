@@ -135,6 +135,8 @@ class Doors:
         recorder = self._recorder
 
         def care(*args: Any, **kwargs: Any) -> Any:
+            if name == "zero_grad" and False in (*args[1:2], kwargs.get("set_to_none")):
+                recorder.uses.keeps_gradients = True
             recorder.enter(OPTIMIZER)
             try:
                 return plain(*args, **kwargs)

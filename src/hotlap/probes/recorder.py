@@ -24,6 +24,7 @@ from hotlap.probes.passes import Passes
 from hotlap.probes.schedule import BARE, DONE, Schedule
 from hotlap.probes.steps import EVALUATION, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
+from hotlap.probes.uses import Uses
 
 BACKWARDS_WITHOUT_ONE = 4
 BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
@@ -39,6 +40,7 @@ class Recorder:
         self.diverted: list[str] = []
         self.profiles_itself = False  # the script uses torch.profiler
         self.optimizers = Optimizers()
+        self.uses = Uses()
         self.loaders = LoaderWatch()
         self.hooks = Hooks(torch, self)
         self.roots = Roots(torch, self)
@@ -308,6 +310,13 @@ class Recorder:
             "step_seconds": self.schedule.step_seconds,
         }
 
+    def _uses(self) -> dict[str, Any]:
+        try:
+            return self.uses.summary(self.torch, self.roots.modules)
+        except Exception as problem:  # a model whose own code does not like to be asked
+            self.note("uses", problem)
+            return {}
+
     def _save(self, *, final: bool = False, ended: bool = False) -> None:
         self._written = time.perf_counter_ns()
         sampler = self.passes.sampler
@@ -341,7 +350,7 @@ class Recorder:
             "kernels": self.passes.kernels,
             "optimizers": self.optimizers.summary(),
             "models": self.roots.names(),
-            "environment": environment.describe(self.torch, self.device),
+            "environment": environment.describe(self.torch, self.device) | {"script": self._uses()},
             "diverted": self.diverted[:50],
             "problems": self.problems,
         }

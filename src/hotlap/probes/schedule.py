@@ -32,16 +32,23 @@ class Schedule:
         tolerance: float,
         window_seconds: float,
         brief: bool = False,
+        bare: bool = False,
+        guard_steps: int = 0,
+        guard_seconds: float = 0.0,
     ) -> None:
         self.steps = steps
         self.seconds = seconds
         self.tolerance = tolerance
         self.window_seconds = window_seconds
         self.brief = brief  # a second run of a short command: only what the first could not reach
+        self.bare = bare  # for comparisons: step times and peak memory alone
+        self.guard_steps = guard_steps
+        self.guard_seconds = guard_seconds
         self.stage = WARMUP
         self.settled = False
         self.bare_means: list[float] = []
         self.counted_steps = 0
+        self._began: float | None = None
         self._deadline: float | None = None
         self._counting = False
         self.step_seconds: float | None = None
@@ -57,7 +64,9 @@ class Schedule:
 
         Returns whether the stage (or the window within it) ends here.
         """
-        if self._deadline is None:
+        if self._began is None:
+            self._began = now
+        if self._deadline is None and (self.stage != WARMUP or not self.guard_steps):
             self._deadline = now + self.seconds
         self._refused = 0 if counts else self._refused + 1
         if counts or self._refused > PATIENCE:
@@ -67,7 +76,7 @@ class Schedule:
         taken = len(self._taken)
         if self._size is None:
             self._size = self._window_size()
-        if taken < self._size and not (self._counting and taken >= 2 and self._over_limits(now)):
+        if taken < self._size and not (taken >= 2 and self._cut_short(now)):
             return False
         if self.stage == DONE:
             return False
@@ -76,10 +85,17 @@ class Schedule:
         self._taken, self._size = [], None
         return True
 
+    def _cut_short(self, now: float) -> bool:
+        if self.stage == WARMUP:
+            return bool(self.guard_steps) and now - (self._began or now) >= self.guard_seconds
+        return self._counting and self._over_limits(now)
+
     def _over_limits(self, now: float) -> bool:
         return self.counted_steps >= self.steps or now >= (self._deadline or now + 1)
 
     def _window_size(self) -> int:
+        if self.stage == WARMUP and self.guard_steps:
+            return max(2, self.guard_steps)
         if self.stage in (WARMUP, MEMORY):
             return 1 if self.brief else 2
         if self.stage == KERNELS:
@@ -95,8 +111,7 @@ class Schedule:
     def _finish_window(self) -> None:
         mean = sum(self._taken) / len(self._taken)
         if self.stage in (WARMUP, BARE):
-            # The fastest warm-up step: the first ones carry compiling and cold caches.
-            self.step_seconds = min(self._taken) if self.stage == WARMUP else mean
+            self.step_seconds = self._warm() if self.stage == WARMUP else mean
         if self.stage == BARE:
             self._bare_windows += 1
             cut_short = len(self._taken) < self._last_size / 2
@@ -112,13 +127,22 @@ class Schedule:
         elif self.stage == PHASES:
             self._phases_windows += 1
 
+    def _warm(self) -> float:
+        """Without the first steps, which carry compiling and cold caches."""
+        if len(self._taken) < 8:
+            return min(self._taken)
+        later = self._taken[len(self._taken) // 2 :]
+        return sum(later) / len(later)
+
     def _next_stage(self, now: float) -> str:
         if self.stage == WARMUP:
             return MEMORY if self.brief else BARE
         if self.stage == MEMORY:
-            return KERNELS
+            return DONE if self.bare else KERNELS
         if self.stage == KERNELS:
             return DONE
-        if self._phases_windows and (self.settled or self._over_limits(now)):
+        if (self._phases_windows or self.bare) and (self.settled or self._over_limits(now)):
             return MEMORY
+        if self.bare:
+            return BARE
         return PHASES if self.stage == BARE else BARE

@@ -13,7 +13,7 @@ PROGRESS = "progress"
 SEEN = "seen"
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def write(path: Path, content: dict[str, Any]) -> None:
     """Never raises: it is called from within the user's training step."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -34,13 +34,13 @@ def _plain(value: Any) -> Any:
 
 
 def record(folder: Path, pid: int, content: dict[str, Any]) -> None:
-    _write(folder / RECORDS / f"{pid}.json", content)
+    write(folder / RECORDS / f"{pid}.json", content)
 
 
 def progress(folder: Path, pid: int, content: dict[str, Any]) -> None:
-    _write(folder / PROGRESS / f"{pid}.json", content)
+    write(folder / PROGRESS / f"{pid}.json", content)
 
 
 def seen(folder: Path, pid: int, content: dict[str, Any]) -> None:
     """Says that torch was imported here: what tells "no torch" from "no step"."""
-    _write(folder / SEEN / f"{pid}.json", content)
+    write(folder / SEEN / f"{pid}.json", content)

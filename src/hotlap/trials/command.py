@@ -48,14 +48,24 @@ def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
     return [first, *rest]
 
 
-def environment(plain: Mapping[str, str], *, trial: Path) -> dict[str, str]:
-    """The user's environment with our bootstrap folder on PYTHONPATH and the trial's folder."""
-    changed = dict(plain)
+def environment(
+    plain: Mapping[str, str],
+    *,
+    trial: Path,
+    variables: Mapping[str, str] | None = None,
+    watched: bool = True,
+) -> dict[str, str]:
+    """The user's environment with our bootstrap folder on PYTHONPATH and the trial's folder.
+
+    `variables` are those that optimizations want set.
+    """
+    changed = {**plain, **(variables or {})}
     changed[TRIAL_VARIABLE] = str(trial)
     before = plain.get("PYTHONPATH")
     changed["PYTHONPATH"] = str(bootstrap_folder()) + (os.pathsep + before if before else "")
-    changed.setdefault("PYTHONFAULTHANDLER", "1")
-    changed.setdefault("KINETO_LOG_LEVEL", "5")  # the kernels pass says nothing in the log
+    if watched:
+        changed.setdefault("PYTHONFAULTHANDLER", "1")
+        changed.setdefault("KINETO_LOG_LEVEL", "5")  # the kernels pass says nothing in the log
     return changed
 
 

@@ -1,7 +1,9 @@
 """Every file name hotlap uses, once.
 
 .hotlap/<run>/                 one call of a verb
-  profile.json                 the result
+  profile.json tuning.json     the result
+  journal.jsonl command.json   finished runs of a tuning, to go on from
+  recipe.toml report.html      the winner, and the page to look at
   <trial>/                     one run of the command
     settings.json              what the watched process reads
     output.log                 what the command printed
@@ -15,6 +17,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import stat
@@ -96,6 +99,32 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.result = path / "profile.json"
+        self.tuning = path / "tuning.json"
+        self.journal = path / "journal.jsonl"
+        self.recipe = path / "recipe.toml"
+        self.report = path / "report.html"
+        self._command = path / "command.json"
+
+    @property
+    def trials(self) -> int:
+        return sum(entry.is_dir() for entry in self.path.iterdir())
+
+    def remember(self, words: list[str]) -> None:
+        """The command, so that the run can be found again by it."""
+        self._command.write_text(json.dumps(words))
+
+    @classmethod
+    def latest(cls, verb: str, *, command: list[str], out: Path | None = None) -> RunFolder | None:
+        """The newest run of this verb with this command."""
+        home = (out if out is not None else Path(HOME)).absolute()
+        for path in sorted(home.glob(f"{verb}-*"), key=_number, reverse=True):
+            run = cls(path)
+            try:
+                if json.loads(run._command.read_text()) == command:
+                    return run
+            except (OSError, ValueError):
+                continue
+        return None
 
     @classmethod
     def new(
@@ -125,6 +154,12 @@ class RunFolder:
         folder = TrialFolder(self.path / name)
         folder.create()
         return folder
+
+
+def _number(path: Path) -> tuple[str, int]:
+    """tune-20261115-070000 before tune-20261115-070000-2."""
+    parts = path.name.split("-")
+    return "-".join(parts[:3]), int(parts[3]) if len(parts) > 3 and parts[3].isdigit() else 1
 
 
 def _ignore_in_git(home: Path) -> None:

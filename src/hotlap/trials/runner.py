@@ -53,6 +53,15 @@ class Outcome:
     telemetry: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What is done to the command from outside."""
+
+    recipe: dict[str, dict[str, Any]] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    seed: int | None = None  # for scripts that do not seed themselves, so that trials compare
+
+
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -64,18 +73,27 @@ def run(
     working: Path,
     in_place: bool = False,
     losses: bool = False,
+    changes: Changes | None = None,
     warn: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda state: None,
 ) -> Outcome:
     """Runs the command until it ends, has measured enough, or has to be stopped.
 
-    `losses` has the loss of every backward pass kept, which costs a clone a step.
+    `losses` has the loss of every backward pass kept, which costs a clone a step; `changes` are
+    what a recipe does to the command.
     """
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
         terminal = stack.enter_context(_output(folder.output))
         supervisor = stack.enter_context(
-            _Supervisor(command, folder, working=working, in_place=in_place, terminal=terminal)
+            _Supervisor(
+                command,
+                folder,
+                working=working,
+                in_place=in_place,
+                terminal=terminal,
+                variables=changes.variables if changes else {},
+            )
         )
         covered = supervisor.answer()
         refused = None if in_place else covered["reason"]
@@ -92,6 +110,7 @@ def run(
             covered["protected"],
             in_place=in_place,
             losses=losses,
+            changes=changes,
             started=started,
         )
         supervisor.say(b"g")
@@ -146,9 +165,12 @@ def _write_settings(
     *,
     in_place: bool,
     losses: bool,
+    changes: Changes | None,
     started: float,
 ) -> None:
     content = {
+        "recipe": changes.recipe if changes else {},
+        "seed": changes.seed if changes else None,
         "limits": limits.as_dict(),
         "protected": protected,
         "diverted": str(folder.diverted),
@@ -220,6 +242,7 @@ class _Supervisor:
         working: Path,
         in_place: bool,
         terminal: _Terminal,
+        variables: dict[str, str],
     ) -> None:
         control_read, self._control = os.pipe()
         self._status, status_write = os.pipe()
@@ -241,7 +264,7 @@ class _Supervisor:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", _ENTRY, *arguments],
                 cwd=working,
-                env=commands.environment(os.environ, trial=folder.path),  # for the command
+                env=commands.environment(os.environ, trial=folder.path, variables=variables),
                 stdin=terminal.stdin,
                 stdout=terminal.output,
                 stderr=terminal.output,

@@ -35,7 +35,7 @@ def test_without_a_device_it_is_a_cpu():
 
 
 def test_a_device_is_described_by_torch():
-    properties = SimpleNamespace(name="H200", total_memory=139 << 30, uuid="GPU-1")
+    properties = SimpleNamespace(name="H200", total_memory=139 << 30, uuid="GPU-1", major=9, minor=0)
     torch = SimpleNamespace(
         **vars(TORCH),
         cuda=SimpleNamespace(get_device_properties=lambda d: properties, device_count=lambda: 8),
@@ -44,6 +44,7 @@ def test_a_device_is_described_by_torch():
     found = environment.describe(torch, "cuda:1")
     assert (found["device"], found["device_name"], found["devices"]) == ("cuda:1", "H200", 8)
     assert found["device_bytes"] == 139 << 30
+    assert found["capability"] == [9, 0]
 
 
 @pytest.mark.parametrize(

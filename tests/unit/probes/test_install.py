@@ -56,7 +56,7 @@ def trial(tmp_path):
     folder = tmp_path / "trial"
     folder.mkdir()
     settings = {
-        "limits": Limits(steps=30).as_dict(),
+        "limits": Limits(steps=30, guard_steps=12).as_dict(),
         "losses": True,
         "protected": [str(tmp_path)],
         "diverted": str(folder / "diverted"),
@@ -93,7 +93,7 @@ def test_a_training_run_is_recorded_from_outside(in_python, trial):
     assert record["models"] == ["Sequential"]
     assert record["loaders"][0]["batch_size"] == 8
     assert record["optimizers"][0]["name"] == "SGD"
-    assert len(record["losses"]) == record["steps"]
+    assert len(record["losses"]) == 14  # the guard's steps, and not the timed ones
     progress = json.loads((trial / "progress" / f"{pid}.json").read_text())
     assert progress["stage"] == "done"
     assert (trial / "seen" / f"{pid}.json").exists()

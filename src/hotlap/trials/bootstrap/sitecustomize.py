@@ -58,17 +58,31 @@ class _Waiter:
             self._note(problem)
 
     def _arrived(self, name: str, module: Any, started: float) -> None:
+        import json
         from pathlib import Path
 
         _hotlap()
         if name == "torch":
-            from hotlap.probes.install import install
+            folder = Path(self.folder)
+            settings = json.loads((folder / "settings.json").read_text())
+            if settings.get("recipe") or settings.get("seed") is not None:
+                self._apply(module, folder, settings)
+            if settings.get("watch", True):
+                from hotlap.probes.install import install
 
-            self.recorder = install(module, Path(self.folder), started)
+                self.recorder = install(module, folder, started)
         elif self.recorder is not None:
             from hotlap.probes.diversions import divert_tensorboard
 
             divert_tensorboard(self.recorder, self.recorder.settings, module)
+
+    def _apply(self, torch: Any, folder: Any, settings: Any) -> None:
+        from hotlap.optimizations.install import install
+
+        try:
+            install(torch, folder, settings)
+        except Exception as problem:
+            self._note(problem)
 
     def _note(self, problem: BaseException) -> None:
         import traceback

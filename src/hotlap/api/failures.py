@@ -1,0 +1,57 @@
+"""Why a command gave nothing to measure, in a sentence."""
+
+from __future__ import annotations
+
+from hotlap.errors import CommandFailed, Interrupted, NothingMeasured
+from hotlap.settings import Limits
+from hotlap.trials import runner
+from hotlap.trials.folder import TrialFolder
+from hotlap.trials.output import SIGNALS, tail
+
+
+def failed(outcome: runner.Outcome) -> bool:
+    return outcome.signal is not None or outcome.code not in (0, None)
+
+
+def how_it_failed(words: list[str], outcome: runner.Outcome) -> str:
+    name = " ".join(words[:4]) + (" …" if len(words) > 4 else "")
+    if outcome.signal is not None:
+        number = outcome.signal
+        return f"The command ({name}) was killed by signal {number} ({SIGNALS.get(number, '?')})"
+    return f"The command ({name}) failed with exit code {outcome.code}"
+
+
+def why_nothing(
+    words: list[str], outcome: runner.Outcome, trial: TrialFolder, limits: Limits
+) -> Exception:
+    output = tail(trial.output)
+    where = f"Its output is in {trial.output}"
+    if outcome.stopped == "interrupted":
+        return Interrupted("Interrupted before a training step was measured.")
+    if outcome.stopped is None and failed(outcome):
+        text = f"{how_it_failed(words, outcome)} before a training step was measured."
+        return CommandFailed(text, output=output)
+    saw_torch = any(trial.seen.glob("*.json"))
+    notes = sorted(trial.path.glob("bootstrap-*.txt"))
+    if outcome.stopped == "timeout":
+        text = f"No training step was seen in {limits.timeout:g} s, so the command was stopped. "
+        text += "If it needs longer to start, allow it with --timeout. " + where
+    elif notes:
+        last = notes[0].read_text().strip().splitlines()[-1:]
+        text = (
+            f"hotlap could not watch this torch: {' '.join(last)}. Please report it with {notes[0]}"
+        )
+    elif not saw_torch:
+        text = (
+            "The command ended without importing torch, so there is nothing to measure. If it "
+            "does train with torch, its Python may have been started with -I or -E, which hides "
+            f"hotlap from it. {where}"
+        )
+    elif any(trial.records.glob("*.json")):
+        text = f"The command ended after a single training step: too few to measure. {where}"
+    else:
+        text = (
+            "The command ran and imported torch, but no optimizer stepped and no backward pass "
+            f"was counted. Is this the command that trains? {where}"
+        )
+    return NothingMeasured(text, output=output)

@@ -1,0 +1,303 @@
+"""hotlap.tune: trials of the command under one recipe after the other, until the best is proven."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hotlap import __version__, tunings, units
+from hotlap.api.failures import failed, how_it_failed, why_nothing
+from hotlap.api.machine import Watched
+from hotlap.api.profiling import as_words, forget, working_directory
+from hotlap.errors import CommandFailed, Interrupted, UsageError
+from hotlap.recipes import Recipe, check_names
+from hotlap.records import Profile
+from hotlap.search import comparing
+from hotlap.search.planning import Choice, Plan, plan
+from hotlap.search.tuner import Found, Request, Tuner
+from hotlap.settings import Limits
+from hotlap.trials.folder import RunFolder
+from hotlap.trials.journal import Journal
+from hotlap.trials.measuring import LocalMachine, Where
+from hotlap.trials.output import tail
+from hotlap.tunings import Noise, Run, Trial, Tuning
+
+BUDGET_SECONDS = 600.0
+TIMEOUT_SECONDS = 300.0
+GOALS = ("speed", "memory")
+TIMED = Limits(bare=True, seconds=5.0, window_seconds=0.4, guard_steps=48, guard_seconds=6.0)
+FULL = Limits(seconds=12.0, guard_steps=48, guard_seconds=6.0)
+
+
+def tune(
+    command: str | Sequence[str],
+    *,
+    budget: float = BUDGET_SECONDS,
+    steps_planned: int | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    goal: str = "speed",
+    resume: bool = False,
+    dry_run: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    out: str | os.PathLike[str] | None = None,
+    in_place: bool = False,
+    warn: Callable[[str], None] = lambda text: None,
+    progress: Callable[[dict[str, Any]], None] = lambda state: None,
+    diagnosed: Callable[[Profile, Plan], None] = lambda profile, plan: None,
+    tell: Callable[[Trial], None] = lambda trial: None,
+) -> Tuning:
+    """Finds what makes a training command faster, from outside, and proves it.
+
+    command: the words one would type (`["train.py", "--epochs", "90"]`), or the line itself.
+    budget: seconds the search may take (600).
+    steps_planned: how many steps the real training has; the choice is then by total time.
+    only, skip: names of optimizations to try alone, or to leave out.
+    allow: names of those that change what is learned (`batch-size`) and may be used all the same.
+    goal: `speed`, or `memory` for the smallest peak.
+    resume: go on with the last tuning of this command; finished trials are not run again.
+    dry_run: only the diagnosis and the plan.
+    timeout: a trial without a step for so many seconds is given up.
+    warn, progress, diagnosed, tell: called with sentences, states, the diagnosis and each row.
+
+    Raises `UsageError`, `CommandFailed`, `NothingMeasured` or `Interrupted`.
+    """
+    words = as_words(command)
+    request = _request(budget, steps_planned, only, skip, allow, goal)
+    working = working_directory()
+    home = Path(out) if out is not None else None
+    run, journal = _run_folder(words, home, resume=resume, warn=warn)
+    began = time.monotonic()
+    with _compiler_cache() as variables:
+        where = Where(
+            words=words,
+            working=working,
+            in_place=in_place,
+            variables=variables,
+            warn=_once(warn),
+            progress=progress,
+        )
+        local = LocalMachine(
+            where, run.trial, timed=TIMED, full=FULL, timeout=timeout, before=run.trials
+        )
+        machine = Watched(local, journal, words, run)
+        try:
+            first, baseline = _diagnose(machine, words, timeout)
+        except UsageError:
+            forget(run, None)
+            raise
+        choices = plan(baseline, baseline.verdict, request.choice)
+        diagnosed(baseline, choices)
+        tuner = Tuner(machine, baseline, first, request, tell=tell, say=warn)
+        interrupted: Interrupted | None = None
+        try:
+            found = _planned(choices) if dry_run else tuner.tune()
+        except (Interrupted, KeyboardInterrupt) as problem:
+            interrupted = problem if isinstance(problem, Interrupted) else Interrupted("")
+            found = tuner.found
+        result = _conclude(
+            found, baseline, tuner.runs(Recipe()), words, run, request, time.monotonic() - began
+        )
+        result = replace_complete(result, complete=interrupted is None)
+        _save(result, run)
+        if interrupted is not None:
+            raise Interrupted(
+                f"Interrupted. {len(result.trials)} rows are kept in {run.tuning}; "
+                "go on with hotlap tune --resume.",
+                tuning=result,
+            )
+        return result
+
+
+def replace_complete(result: Tuning, *, complete: bool) -> Tuning:
+    import msgspec
+
+    return msgspec.structs.replace(result, complete=complete)
+
+
+def _request(
+    budget: float,
+    steps_planned: int | None,
+    only: Sequence[str],
+    skip: Sequence[str],
+    allow: Sequence[str],
+    goal: str,
+) -> Request:
+    for option, names in (("--only", only), ("--skip", skip), ("--allow", allow)):
+        check_names(names, option=option)
+    if goal not in GOALS:
+        raise UsageError(f"--goal is {goal}; it is one of {', '.join(GOALS)}.")
+    if not budget > 0:
+        raise UsageError(f"--budget is {budget:g} s; it must be positive.")
+    if steps_planned is not None and steps_planned < 1:
+        raise UsageError(f"--steps-planned is {steps_planned}; it must be positive.")
+    choice = Choice(only=tuple(only), skip=tuple(skip), allow=tuple(allow), goal=goal)
+    return Request(choice=choice, budget=budget, steps_planned=steps_planned)
+
+
+def _run_folder(
+    words: list[str], home: Path | None, *, resume: bool, warn: Callable[[str], None]
+) -> tuple[RunFolder, Journal]:
+    run = RunFolder.latest("tune", command=words, out=home) if resume else None
+    if run is not None:
+        journal = Journal(run.journal)
+        journal.read()
+        warn(f"Going on in {run.path}: {journal.known} finished runs are taken from there.")
+        return run, journal
+    if resume:
+        warn("There is no tuning of this command to go on with; starting a new one.")
+    run = RunFolder.new("tune", out=home)
+    run.remember(words)
+    return run, Journal(run.journal)
+
+
+def _diagnose(machine: Watched, words: list[str], timeout: float) -> tuple[Run, Profile]:
+    run, profile = machine.profile(Recipe(), limit=timeout)
+    measured = machine.last
+    if measured is None:  # taken from an earlier tuning
+        if profile is None:
+            raise UsageError("The tuning to go on with has no diagnosis; start a new one.")
+        return run, profile
+    if profile is None:
+        limits = replace(FULL, timeout=timeout)
+        raise why_nothing(words, measured.outcome, machine.folder, limits)
+    if measured.outcome.stopped is None and failed(measured.outcome):
+        raise CommandFailed(
+            f"{how_it_failed(words, measured.outcome)} after {profile.step.seen} steps, without "
+            f"any change to it. Its output is in {machine.folder.output}",
+            output=tail(machine.folder.output),
+            profile=profile,
+        )
+    return run, profile
+
+
+def _planned(choices: Plan) -> Found:
+    rows = [
+        Trial(
+            name=candidate.label,
+            recipe={candidate.name: candidate.settings},
+            status=tunings.SKIPPED,
+            reason=f"would be tried: up to {units.share(candidate.promise)} of the step",
+        )
+        for candidate in choices.candidates
+    ]
+    return Found(trials=[*rows, *choices.refused])
+
+
+def _conclude(
+    found: Found,
+    baseline: Profile,
+    runs: list[Run],
+    words: list[str],
+    run: RunFolder,
+    request: Request,
+    seconds: float,
+) -> Tuning:
+    spread = found.spread or comparing.spread([runs])
+    noise = comparing.floor(runs, spread)
+    return Tuning(
+        schema=tunings.SCHEMA,
+        hotlap=__version__,
+        command=tuple(words),
+        created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        folder=str(run.path),
+        goal=request.choice.goal,
+        budget_seconds=request.budget,
+        seconds=seconds,
+        baseline=baseline,
+        noise=noise,
+        trials=tuple(found.trials),
+        winner=found.winner,
+        summary=summary(found, noise, request.choice.goal),
+        notes=tuple(
+            finding.summary
+            for finding in baseline.findings
+            if finding.rule in ("busy-machine", "unsettled-timing", "too-short")
+        ),
+        baseline_runs=tuple(runs),
+    )
+
+
+def summary(found: Found, noise: Noise, goal: str) -> str:
+    """The outcome in a sentence, from the numbers."""
+    winner = found.winner
+    if winner is None:
+        tried = sum(trial.speedup is not None for trial in found.trials)
+        if not tried:
+            return "Nothing was tried."
+        return (
+            f"Nothing of what was tried ({tried} recipes) is faster beyond the noise of this "
+            f"machine ({units.share(noise.spread)} from run to run)."
+        )
+    names = " + ".join(winner.recipe)
+    if goal == "memory" and winner.peak_bytes and winner.baseline_peak_bytes:
+        saved = 1 - winner.peak_bytes / winner.baseline_peak_bytes
+        return (
+            f"{units.share(saved)} less memory at the peak, at {winner.speedup.ratio:.2f} times "
+            f"the speed, with {names}."
+        )
+    speedup = winner.speedup
+    return (
+        f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f}) "
+        f"with {names}: {units.seconds(winner.baseline_seconds)} a step become "
+        f"{units.seconds(winner.step_seconds)}."
+    )
+
+
+def _save(result: Tuning, run: RunFolder) -> None:
+    tunings.save(result, run.tuning)
+    if result.winner is not None:
+        Recipe(result.winner.recipe).save(run.recipe, *comments(result))
+    try:
+        from hotlap.reports import html
+
+        run.report.write_text(html.render(result))
+    except ImportError:
+        pass
+
+
+def comments(result: Tuning) -> list[str]:
+    """What a recipe file says about where it comes from."""
+    import shlex
+
+    environment = result.baseline.environment
+    device = environment.get("device_name") or environment.get("processor") or "CPU"
+    return [
+        "hotlap recipe for: " + shlex.join(result.command).replace("\n", " "),
+        result.summary,
+        f"measured on {device}, torch {environment.get('torch')}, {result.created[:10]}",
+        "Use it with: hotlap run --recipe THIS_FILE COMMAND",
+    ]
+
+
+@contextmanager
+def _compiler_cache() -> Any:
+    """A cache of the compiler's own for this tuning: the first compilation is a cold one."""
+    folder = tempfile.mkdtemp(prefix="hotlap-cache-")
+    try:
+        yield {
+            "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"),
+            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
+    """What is true of every trial is said with the first."""
+    said: set[str] = set()
+
+    def first(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            warn(text)
+
+    return first

@@ -1,0 +1,148 @@
+"""hotlap report: what a run found, as a page to look at, for a pull request or for a program."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hotlap import records, tunings
+from hotlap.cli.profile import check_writable
+from hotlap.errors import UsageError
+from hotlap.records import Profile
+from hotlap.tunings import Tuning
+
+PAGE = "report.html"
+HOME = Path(".hotlap")
+RESULTS = (tunings.FILE, "profile.json")  # a tuning's folder may hold its baseline's profile too
+
+
+class Format(str, Enum):
+    html = "html"
+    markdown = "markdown"
+    json = "json"
+    csv = "csv"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "report",
+        help="Write what a run found: a page to look at, Markdown, JSON or CSV.",
+        short_help="Write what a run found as a page, Markdown, JSON or CSV.",
+    )(report)
+
+
+def report(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's folder, or a file --json wrote; without it the newest run in ./.hotlap.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[
+        Format, typer.Option("--format", help="What to write.", case_sensitive=False)
+    ] = Format.html,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write to this file; otherwise the page goes into the run's folder, "
+            "all else to the terminal.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the whole result to this file.", show_default=False),
+    ] = None,
+) -> None:
+    for option, path in (("--output", output), ("--json", json)):
+        if path is not None:
+            check_writable(path, option=option)
+    file = find(run)
+    result = load(file)
+    content = rendered(result, format, source=file)
+    if json is not None:
+        records.write(encode(result), json)
+    if format is Format.html and output is None:
+        output = page_for(file)
+    if output is None:
+        typer.echo(content, nl=False)  # bytes: the same whatever the terminal's encoding
+        return
+    records.write(content, output)
+    typer.echo(str(output))
+
+
+def find(run: Path | None) -> Path:
+    """The file that holds the result."""
+    if run is None:
+        return _newest(HOME)
+    if run.is_dir():
+        file = _result(run)
+        if file is not None:
+            return file
+        if any(_result(one) for one in run.iterdir() if one.is_dir()):
+            raise UsageError(f"{run} holds runs. Name one of them, such as {_newest(run).parent}.")
+        raise UsageError(
+            f"{run} holds no {' and no '.join(RESULTS)}: it is no run's folder, or the run was "
+            "ended before it had a result. Name another one."
+        )
+    if not run.exists():
+        raise UsageError(f"There is no run {run}. Name a run's folder or the file --json wrote.")
+    return run
+
+
+def _result(folder: Path) -> Path | None:
+    return next((folder / name for name in RESULTS if (folder / name).is_file()), None)
+
+
+def _newest(home: Path) -> Path:
+    found = [_result(one) for one in home.iterdir() if one.is_dir()] if home.is_dir() else []
+    files = [file for file in found if file is not None]
+    if not files:
+        raise UsageError(
+            f"There is no run in {home.absolute()}. Name a run's folder, or make one with "
+            "hotlap tune COMMAND."
+        )
+    return max(files, key=lambda file: (file.stat().st_mtime_ns, file.parent.name))
+
+
+def load(file: Path) -> Tuning | Profile:
+    text = records.read(file)
+    newest = max(tunings.SCHEMA, records.SCHEMA)
+    content = records.parse(text, source=str(file), newest=newest)
+    if "trials" in content:
+        return tunings.decode(text, source=str(file))
+    return records.decode(text, source=str(file))
+
+
+def encode(result: Tuning | Profile) -> bytes:
+    return tunings.encode(result) if isinstance(result, Tuning) else records.encode(result)
+
+
+def rendered(result: Tuning | Profile, format: Format, *, source: Path) -> bytes:
+    # Each is imported when it is asked for: help and the other verbs need none of them.
+    if format is Format.json:
+        return encode(result)
+    if format is Format.html:
+        from hotlap.reports import html
+
+        page = html.render(result) if isinstance(result, Tuning) else html.render_profile(result)
+        return page.encode()
+    if not isinstance(result, Tuning):
+        raise UsageError(
+            f"{source} is a profile; {format.value} lists the trials of a tuning. "
+            "Use --format html or --format json."
+        )
+    from hotlap.reports import csv, markdown
+
+    text = csv.render(result) if format is Format.csv else markdown.render(result)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def page_for(file: Path) -> Path:
+    """In the run's folder; beside a file that stands alone."""
+    return file.with_name(PAGE) if file.name in RESULTS else file.with_suffix(".html")

@@ -1,0 +1,76 @@
+"""hotlap run: trains for real under a recipe; everything else about the command is its own."""
+
+from __future__ import annotations
+
+import json as encoder
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hotlap import api
+from hotlap.api.running import Ran
+from hotlap.cli.profile import check_writable
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "run",
+        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+        help="Train for real under a recipe: ./hotlap.toml, or the one named.",
+        short_help="Train for real under a recipe.",
+    )(run)
+
+
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND", help="What you would type to train.")
+    ],
+    recipe: Annotated[
+        Path | None, typer.Option(help="The recipe; without it ./hotlap.toml, or none.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write what was applied to this file.")
+    ] = None,
+) -> None:
+    if json is not None:
+        check_writable(json)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # handed on to the command while it runs
+    ran = api.run(command, recipe=recipe)
+    if json is not None:
+        json.write_text(encoder.dumps(_result(ran), indent=2) + "\n")
+    print(said(ran), file=sys.stderr, flush=True)
+    if ran.signal is not None:
+        _end_like(ran.signal)
+    sys.exit(ran.code)
+
+
+def said(ran: Ran) -> str:
+    """One line: what was applied and what could not be."""
+    if not ran.recipe:
+        return "hotlap: no recipe, so the command ran as it is (hotlap tune makes one)."
+    text = "hotlap: applied " + (", ".join(ran.applied) or "nothing")
+    if ran.refused:
+        text += "; not applied: " + ", ".join(f"{n} ({why})" for n, why in ran.refused.items())
+    return " ".join(text.split()) + "."
+
+
+def _result(ran: Ran) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "code": ran.code,
+        "signal": ran.signal,
+        "recipe": dict(ran.recipe.changes),
+        "applied": ran.applied,
+        "refused": ran.refused,
+    }
+
+
+def _end_like(number: int) -> None:
+    """Ends by the same signal as the command did, so that a shell sees what it would have."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

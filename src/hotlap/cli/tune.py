@@ -1,0 +1,168 @@
+"""hotlap tune: what makes a training command faster from outside, tried and proven."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hotlap import api, recipes, tunings
+from hotlap.api.tuning import comments
+from hotlap.cli.console import notices, results, show, warn
+from hotlap.cli.profile import check_writable, live
+from hotlap.errors import Interrupted, UsageError
+from hotlap.records import Profile
+from hotlap.reports import tuning as report
+from hotlap.search.planning import Plan
+from hotlap.tunings import Trial, Tuning
+
+_BUDGET = re.compile(r"^(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s?)?$")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "tune",
+        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+        help="Find what makes a training command faster from outside, and prove it.",
+        short_help="Try the known optimizations and prove which pay.",
+    )(tune)
+
+
+def tune(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND", help="What you would type to train.")
+    ],
+    budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s, 1h30m.")] = "10m",
+    steps_planned: Annotated[
+        int | None,
+        typer.Option(help="Steps of the real training; then compiling has to pay within them."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Try only this (again for more).")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Leave this out (again for more).")
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Allow one that changes what is learned: batch-size."),
+    ] = None,
+    goal: Annotated[str, typer.Option(help="speed, or memory for the smallest peak.")] = "speed",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last tuning of this command.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be tried, and why not the rest.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write hotlap.toml even if there is one.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Give a trial up when no step comes for this many seconds.")
+    ] = 300.0,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write the whole result to this file.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep runs in this folder instead of ./.hotlap.")
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Let the command write where it always does.")
+    ] = False,
+) -> None:
+    if json is not None:
+        check_writable(json)
+    table = _Growing()
+    try:
+        with live() as state:
+            result = api.tune(
+                command,
+                budget=seconds(budget),
+                steps_planned=steps_planned,
+                only=only or (),
+                skip=skip or (),
+                allow=allow or (),
+                goal=goal,
+                resume=resume,
+                dry_run=dry_run,
+                timeout=timeout,
+                out=out,
+                in_place=in_place,
+                warn=warn,
+                progress=state,
+                diagnosed=table.begin,
+                tell=table.add,
+            )
+    except Interrupted as error:
+        if error.tuning is not None:
+            _finish(error.tuning, json, recipe=None)
+        raise
+    if dry_run:
+        table.untried = list(result.trials)
+    table.end()
+    recipe = _copy_recipe(result, force=force)
+    _finish(result, json, recipe=recipe)
+
+
+def _finish(result: Tuning, json: Path | None, *, recipe: str | None) -> None:
+    if json is not None:
+        tunings.save(result, json)
+    show(report.outcome(result, recipe=recipe))
+
+
+def seconds(text: str) -> float:
+    """10m, 90s, 1h30m, or a plain number of seconds."""
+    found = _BUDGET.match(text.strip().lower())
+    if not found or not any(found.groups()):
+        raise UsageError(f"--budget is {text!r}; say it like 10m, 90s or 1h30m.")
+    hours, minutes, rest = (float(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + rest
+
+
+def _copy_recipe(result: Tuning, *, force: bool) -> str | None:
+    """The winner as ./hotlap.toml, never over one that is there unless that is asked for."""
+    if result.winner is None:
+        return None
+    target = Path(recipes.FILE)
+    if target.exists() and not force:
+        warn(f"{target} is there already and stays as it is; --force replaces it.")
+        return None
+    try:
+        recipes.Recipe(result.winner.recipe).save(target, *comments(result))
+    except UsageError as problem:
+        warn(f"{problem} The recipe is in the run's folder.")
+        return None
+    return recipes.FILE
+
+
+class _Growing:
+    """The table: a row is printed as soon as it is known; what was not tried comes last."""
+
+    def __init__(self) -> None:
+        self._console = results()
+        self._width = min(140, shutil.get_terminal_size((120, 24)).columns)
+        self.untried: list[Trial] = []
+
+    def begin(self, profile: Profile, plan: Plan) -> None:
+        show(report.intro(profile))
+        number = len(plan.candidates)
+        notices().print(f"  {number} candidates", style="dim")
+        self._print(report.header(self._width))
+
+    def add(self, trial: Trial) -> None:
+        if trial.step_seconds is None and not trial.runs:
+            self.untried.append(trial)
+        else:
+            self._print(report.row(trial, self._width))
+
+    def end(self) -> None:
+        block = report.untried(self.untried, self._width)
+        if block is not None:
+            show(block)
+
+    def _print(self, line: object) -> None:
+        self._console.print(line, soft_wrap=True)
+        self._console.file.flush()

@@ -1,0 +1,90 @@
+"""A larger batch, with the learning rate adjusted to it. Changes what is learned.
+
+## What it does
+Multiplies the training loader's batch size, and the learning rate of every optimizer: by the same
+factor for SGD ("linear"), by its square root for adaptive ones ("sqrt"), or not at all ("keep").
+
+## Why it helps
+Each launch, each synchronisation and each optimizer step is shared by more samples; large GPUs are
+idle with small batches.
+
+## When it does not help
+Once the device is busy, more samples take more time. Training takes fewer steps for an epoch, so
+schedules that count steps end early, and the result can differ: never used unless allowed with
+`--allow batch-size`.
+
+## By hand
+Two numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "batch-size"
+NUMERICS = "changes"
+CONFLICTS: tuple[str, ...] = ("gradient-accumulation",)
+NEEDS: tuple[str, ...] = ()
+RULES = ("linear", "sqrt", "keep")
+SETTINGS: dict[str, Any] = {"factor": int, "learning-rate": RULES}
+_ADAPTIVE = ("Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "RMSprop")
+
+
+def refusal(record: Record) -> str | None:
+    loader = reading.loader(record)
+    if loader is None:
+        return "no DataLoader feeds the training"
+    if loader.batch_size is None:
+        return "the loader's batches are made by a batch sampler"
+    if not candidates(record):
+        return "an epoch is a single batch"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    return 0.5 * reading.share(verdict, "launch", "sync", "optimizer", "other") + 0.1
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    loader = reading.loader(record)
+    batches = loader.batches if loader and loader.batches else 1 << 30
+    adaptive = any(one.name in _ADAPTIVE for one in record.optimizers)
+    rule = "sqrt" if adaptive else "linear"
+    return [
+        {"factor": factor, "learning-rate": rule} for factor in (2, 4, 8) if 2 * factor <= batches
+    ]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    factor, rule = settings.get("factor", 2), settings.get("learning-rate", "linear")
+    scale = {"linear": f"lr * {factor}", "sqrt": f"lr * {factor} ** 0.5", "keep": "lr"}[rule]
+    return f"DataLoader(dataset, batch_size={factor} * batch_size, ...)\noptimizer lr: {scale}"
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    factor = int(settings.get("factor", 2))
+    rule = settings.get("learning-rate", "linear")
+    by = {"linear": float(factor), "sqrt": factor**0.5, "keep": 1.0}[rule]
+
+    def change(arguments: dict[str, Any]) -> None:
+        if arguments.get("batch_sampler") is not None or arguments.get("batch_size", 1) is None:
+            training.refused(NAME, "the loader's batches are made by a batch sampler")
+            return
+        arguments["batch_size"] = int(arguments.get("batch_size", 1)) * factor
+
+    def scale(optimizer: Any) -> None:
+        for group in optimizer.param_groups:
+            if "lr" in group:
+                group["lr"] = group["lr"] * by
+        if "lr" in optimizer.defaults:
+            optimizer.defaults["lr"] = optimizer.defaults["lr"] * by
+
+    training.change_loaders(NAME, change)
+    if rule != "keep":
+        training.when_optimizer_made(scale)

@@ -1,0 +1,198 @@
+"""torch.compile on the root modules: fused kernels, and CUDA graphs where asked.
+
+## What it does
+Compiles each root module's call at its first training forward, as `module.compile()` would: names
+in checkpoints stay as they are. `mode = "reduce-overhead"` records the kernels of a step once as
+CUDA graphs and replays them; steps are marked, and outputs handed out as copies, so that nothing
+is overwritten while the script still holds it. Only training calls with the shapes of the first
+one run compiled; a smaller last batch and evaluation run as before and cost no new compilation.
+Where shapes keep changing it compiles for any shape instead.
+
+## Why it helps
+Fewer passes over memory, and far fewer launches: a step bound by launching kernels can become
+several times faster with CUDA graphs.
+
+## When it does not help
+Short runs: compiling takes from seconds to minutes (the table shows after how many steps it has
+paid). Models with many graph breaks.
+
+## By hand
+One line after the model is built.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+from hotlap.optimizations.training import Way, unwrap
+from hotlap.probes.modules import DOOR
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Call, Training
+    from hotlap.records import Record, Verdict
+
+NAME = "compile"
+NUMERICS = "close"
+CONFLICTS: tuple[str, ...] = ()
+NEEDS: tuple[str, ...] = ()
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+SETTINGS: dict[str, Any] = {"mode": MODES}
+GRAPHS = ("reduce-overhead", "max-autotune")
+SHAPES_BEFORE_ANY = 4  # as many different ones among the first calls mean that they keep changing
+FIRST_CALLS = 16
+
+
+def refusal(record: Record) -> str | None:
+    if reading.compiles(record):
+        return "the script already compiles its model"
+    if not reading.on_device(record) and not any(map(shutil.which, ("g++", "clang++", "c++"))):
+        return "compiling for the CPU needs a C++ compiler, and there is none on the PATH"
+    if reading.on_device(record) and reading.capability(record) < (7, 0):
+        return "the compiler needs a GPU of compute capability 7.0 or later"
+    if record.step.unit == "backward":
+        return "no optimizer steps, so it cannot be told which module is trained"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    launch = reading.share(verdict, "launch")
+    # Waiting for the device (.item()) hides the launching it waits for.
+    hidden = 0.5 * reading.share(verdict, "sync") if reading.on_device(record) else 0.0
+    return 0.6 * launch + hidden + 0.2 * reading.share(verdict, "compute")
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    if not reading.on_device(record):
+        return [{"mode": "default"}]
+    return [{"mode": "reduce-overhead"}, {"mode": "default"}, {"mode": "max-autotune"}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    mode = settings.get("mode", "default")
+    if mode == "default":
+        return "model.compile()"
+    lines = f'model.compile(mode="{mode}")'
+    if mode in GRAPHS:
+        lines += "\ntorch.compiler.cudagraph_mark_step_begin()  # before each step's forward"
+    return lines
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    mode = settings.get("mode", "default")
+    steps = _Steps(training) if mode in GRAPHS else None
+
+    def wrap(module: Any, call: Call) -> Call:
+        return _wrap(training, module, call, mode, steps)
+
+    training.around_forward(NAME, wrap)
+
+
+def _wrap(training: Training, module: Any, call: Call, mode: str, steps: Any) -> Call:
+    torch = training.torch
+    inner = unwrap(torch, module)
+    if isinstance(module, torch.nn.DataParallel) and inner is module:
+        training.refused(NAME, "DataParallel on several devices cannot be compiled as a whole")
+        return call
+    if inner is not module:  # compiled one level down, where the wrapper passes the call on to
+        below = inner.__dict__.get(DOOR) or inner._call_impl
+        inner.__dict__[DOOR] = Way(Compiled(training, inner, below, mode, steps))
+    training.applied(NAME, f"{type(inner).__name__}, {mode}")
+    return call if inner is not module else Compiled(training, module, call, mode, steps)
+
+
+class Compiled:
+    """Runs the compiled call for the shapes it was made for, and the plain one for others."""
+
+    def __init__(self, training: Training, module: Any, call: Call, mode: str, steps: Any) -> None:
+        torch = training.torch
+        self._torch = torch
+        self._training = training
+        self._module = module
+        self._plain = call
+        self._steps = steps
+        self._mode = None if mode == "default" else mode
+        self._fast = torch.compile(call, mode=self._mode, dynamic=False)
+        self._shapes: Any = None
+        self._others: set[Any] = set()
+        self._calls = 0
+        self._any = False  # compiled for any shape
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._module.training or not self._torch.is_grad_enabled():
+            return self._plain(*args, **kwargs)
+        if not self._any:
+            shapes = _shapes(self._torch, args, kwargs)
+            if self._shapes is None:
+                self._shapes = shapes
+            self._calls += 1
+            if shapes != self._shapes:
+                if self._calls <= FIRST_CALLS:
+                    self._others.add(shapes)
+                if len(self._others) >= SHAPES_BEFORE_ANY and self._steps is None:
+                    self._take_any()
+                else:
+                    return self._plain(*args, **kwargs)
+        if self._steps is None:
+            return self._run(args, kwargs)
+        self._steps.mark()
+        return copied(self._torch, self._run(args, kwargs))
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        if not self._training.forgiving or self._calls > FIRST_CALLS:
+            return self._fast(*args, **kwargs)
+        try:
+            return self._fast(*args, **kwargs)
+        except self._torch._dynamo.exc.TorchDynamoException as problem:
+            self._training.refused(NAME, f"it does not compile: {str(problem).splitlines()[0]}")
+            self._fast, self._any = self._plain, True
+            return self._plain(*args, **kwargs)
+
+    def _take_any(self) -> None:
+        self._any = True
+        self._fast = self._torch.compile(self._plain, mode=self._mode, dynamic=True)
+
+
+class _Steps:
+    """Tells CUDA graphs where a step begins: once after each optimizer step, not each forward."""
+
+    def __init__(self, training: Training) -> None:
+        self._mark = training.torch.compiler.cudagraph_mark_step_begin
+        self._due = True
+        training.after_step(self._ended)
+
+    def _ended(self) -> None:
+        self._due = True
+
+    def mark(self) -> None:
+        if self._due:
+            self._due = False
+            self._mark()
+
+
+def _shapes(torch: Any, args: Any, kwargs: Any) -> Any:
+    def of(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return tuple(value.shape)
+        if isinstance(value, (list, tuple)):
+            return tuple(map(of, value))
+        if isinstance(value, dict):
+            return tuple((key, of(item)) for key, item in value.items())
+        return value if isinstance(value, (bool, str)) else None
+
+    return of(args), of(kwargs)
+
+
+def copied(torch: Any, value: Any) -> Any:
+    """The same nest of things, with tensors that no later replay writes to."""
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(copied(torch, item) for item in value))
+    if type(value) in (list, tuple):
+        return type(value)(copied(torch, item) for item in value)
+    if isinstance(value, dict):
+        for key, item in list(value.items()):
+            value[key] = copied(torch, item)
+    return value

@@ -1,0 +1,66 @@
+"""The optimizer updates lists of parameters at once instead of one after the other.
+
+## What it does
+Makes torch's own optimizers with `foreach=True`.
+
+## Why it helps
+One call for many tensors. On a GPU it is torch's default; on a CPU it is not.
+
+## When it does not help
+Where fused optimizers exist they are better; few large parameters.
+
+## By hand
+One argument of the optimizer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "foreach-optimizer"
+NUMERICS = "close"
+CONFLICTS: tuple[str, ...] = ("fused-optimizer",)
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {}
+
+
+def refusal(record: Record) -> str | None:
+    able = [one for one in record.optimizers if one.torchs_own]
+    if not able:
+        return "no optimizer of torch's own was made"
+    if all(one.foreach or one.fused for one in able):
+        return "the optimizer already works on lists"
+    if reading.on_device(record) and all(one.foreach is None for one in able):
+        return "it is torch's default on a GPU"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    return 0.2 * (record.phases["optimizer"].share or 0.0)
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    return [{}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, foreach=True)"
+
+
+def change(kind: type, arguments: dict[str, Any]) -> None:
+    if "foreach" not in inspect.signature(kind).parameters:
+        return
+    if arguments.get("foreach") or arguments.get("fused") or arguments.get("differentiable"):
+        return
+    arguments["foreach"] = True
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    training.change_optimizers(NAME, change)

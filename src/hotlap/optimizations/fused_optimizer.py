@@ -1,0 +1,68 @@
+"""The optimizer updates all parameters in a few kernels, each in one pass over memory.
+
+## What it does
+Makes torch's own optimizers with `fused=True`.
+
+## Why it helps
+The plain update launches several small kernels for every parameter tensor.
+
+## When it does not help
+Optimizers of one's own, and steps in which the update is a small part. Not used for SGD together
+with a GradScaler: torch leaves its momentum uninitialised when the first step overflows.
+
+## By hand
+One argument of the optimizer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "fused-optimizer"
+NUMERICS = "close"
+CONFLICTS: tuple[str, ...] = ("foreach-optimizer",)
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {}
+KINDS = ("SGD", "Adam", "AdamW", "Adagrad")
+
+
+def refusal(record: Record) -> str | None:
+    able = [one for one in record.optimizers if one.torchs_own and one.can_fuse]
+    if not able:
+        names = ", ".join(sorted({one.name for one in record.optimizers})) or "none was made"
+        return f"no optimizer of torch's own that can be fused ({names})"
+    if all(one.fused for one in able):
+        return "the optimizer already is fused"
+    if reading.script(record).get("scaler") and any(one.name == "SGD" for one in able):
+        return "fused SGD with a GradScaler goes wrong when the first step overflows"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    phase = record.phases["optimizer"].share or 0.0
+    return 0.5 * phase
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    return [{}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"
+
+
+def change(kind: type, arguments: dict[str, Any]) -> None:
+    if kind.__name__ not in KINDS or arguments.get("fused") or arguments.get("differentiable"):
+        return
+    arguments["fused"] = True
+    arguments.pop("foreach", None)
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    training.change_optimizers(NAME, change)

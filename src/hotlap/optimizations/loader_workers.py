@@ -1,0 +1,103 @@
+"""Processes that load and transform the next batches while the device computes.
+
+## What it does
+Makes the training loader with this many workers.
+
+## Why it helps
+Loading runs beside the training instead of in its way. The counts tried stay within the cores the
+machine grants (cgroup quota, shared between the ranks), its memory and /dev/shm.
+
+## When it does not help
+Samples that are cheap to make: sending them between processes costs more than making them. More
+workers than cores. Datasets that stream (IterableDataset) would repeat their data and are left
+alone.
+
+## By hand
+One argument of the DataLoader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "loader-workers"
+NUMERICS = "close"  # augmentation draws its random numbers elsewhere
+CONFLICTS: tuple[str, ...] = ()
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {"workers": int}
+LEAST_SHARED_BYTES = 256 << 20
+WORKER_BYTES = 400 << 20  # what a forked worker that has imported torch comes to own
+
+
+def refusal(record: Record) -> str | None:
+    loader = reading.loader(record)
+    if loader is None:
+        return "no DataLoader feeds the training"
+    if loader.iterable:
+        return "an IterableDataset would repeat its data with more workers"
+    if not candidates(record):
+        return f"{loader.workers} workers are all this machine has room for"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    return 0.9 * reading.share(verdict, "input")
+
+
+def most(record: Record) -> int:
+    """Workers this machine has room for: cores, memory and shared memory."""
+    room = 2 * reading.cores(record)
+    memory = record.environment.get("memory_bytes")
+    if memory:
+        room = min(room, int(0.5 * int(memory)) // WORKER_BYTES)
+    shared = record.environment.get("shared_memory_bytes")
+    if shared is not None and int(shared) < LEAST_SHARED_BYTES:
+        room = min(room, 1)
+    return max(0, room)
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    """The likely best first: all cores but one, half of them, all, none; then the search narrows.
+
+    With a loader that hardly waits there is nothing to win, but fewer workers may do as well.
+    """
+    loader = reading.loader(record)
+    now = loader.workers if loader else 0
+    cores = reading.cores(record)
+    wanted = [max(1, cores - 1), max(1, cores // 2), cores, 0]
+    room = most(record)
+    found: list[int] = []
+    for number in wanted:
+        if number != now and number <= room and number not in found:
+            found.append(number)
+    return [{"workers": number} for number in found]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return f"DataLoader(dataset, ..., num_workers={settings.get('workers', 0)})"
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    workers = int(settings.get("workers", 0))
+
+    def change(arguments: dict[str, Any]) -> None:
+        dataset = arguments.get("dataset")
+        if isinstance(dataset, training.torch.utils.data.IterableDataset):
+            training.refused(NAME, "an IterableDataset would repeat its data")
+            return
+        if arguments.get("num_workers", 0) == workers:
+            training.applied(NAME, f"num_workers={workers}")
+            return
+        arguments["num_workers"] = workers
+        if workers == 0:
+            for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+                arguments.pop(name, None)
+            arguments.pop("timeout", None)
+
+    training.change_loaders(NAME, change)

@@ -1,0 +1,178 @@
+"""The model computes in float16, with the loss scaled so that small gradients survive.
+
+## What it does
+Runs each root module under `torch.autocast(dtype=torch.float16)`. The loss is scaled for the
+backward pass and the gradients are unscaled as soon as it ends, so that clipping, logging and
+accumulation see true gradients. A step whose gradients overflowed is skipped, counted, and the
+scale halved; after 2000 good steps it doubles.
+
+## Why it helps
+Tensor cores from Volta on; half the memory traffic.
+
+## When it does not help
+GPUs with bfloat16, which needs no scaling; steps that are bound by launching kernels: looking for
+overflow makes the host wait for the device once a step.
+
+## By hand
+Autocast, and a `GradScaler` around backward, clipping and step.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import precision, reading
+from hotlap.optimizations.precision_bf16 import already_reduced
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "precision-fp16"
+NUMERICS = "close"
+CONFLICTS: tuple[str, ...] = ("precision-bf16",)
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {}
+FIRST_SCALE = 65536.0
+GROWS_AFTER = 2000
+
+
+def refusal(record: Record) -> str | None:
+    if not reading.on_device(record):
+        return reading.NO_DEVICE
+    if reading.capability(record) < (7, 0):
+        return "this GPU has no tensor cores"
+    if reading.script(record).get("scaler"):
+        return "the script scales its loss by itself"
+    return already_reduced(record)
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    better = reading.capability(record) >= (8, 0)  # bfloat16 does the same without scaling
+    return (0.02 if better else 0.4) * reading.share(verdict, "compute")
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    return [{}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return (
+        "scaler = torch.amp.GradScaler()\n"
+        "with torch.autocast(device.type, dtype=torch.float16):\n"
+        "    loss = criterion(model(inputs), targets)\n"
+        "scaler.scale(loss).backward()\n"
+        "scaler.unscale_(optimizer)  # before clipping\n"
+        "scaler.step(optimizer)\n"
+        "scaler.update()"
+    )
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    scaling = Scaling(training)
+    training.around_forward(NAME, precision.around(training.torch, training.torch.float16))
+    training.when_training_starts(NAME, lambda module: scaling.begin(module))
+    training.when_optimizer_made(scaling.guard)
+    scaling.wrap_backward()
+
+
+class Scaling:
+    """Gradients are scaled inside the backward pass only; outside they are what they should be."""
+
+    def __init__(self, training: Training) -> None:
+        self.torch = training.torch
+        self._training = training
+        self._active = False
+        self.scale = FIRST_SCALE
+        self.skipped = 0
+        self._good = 0
+        self._overflow: Any = None  # a tensor on the device, not 0 once a gradient was not finite
+        self._answer: bool | None = None  # the same, read; stands until the next backward pass
+
+    def begin(self, module: Any) -> None:
+        self._active = True
+        self._training.applied(NAME, type(module).__name__)
+
+    def wrap_backward(self) -> None:
+        torch = self.torch
+        plain = torch.autograd.backward
+
+        @functools.wraps(plain)
+        def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if not self._active or torch.compiler.is_compiling():
+                return plain(tensors, grad_tensors, *args, **kwargs)
+            outputs = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            given = kwargs.pop("grad_variables", None) or grad_tensors
+            given = [given] if isinstance(given, torch.Tensor) else list(given or [])
+            given += [None] * (len(outputs) - len(given))
+            scaled = [
+                (torch.ones_like(output) if gradient is None else gradient) * self.scale
+                for output, gradient in zip(outputs, given, strict=True)
+            ]
+            if self._answer is not None:  # an optimizer has stepped: a new round begins
+                self._answer = self._overflow = None
+            waiting = self._gradients()
+            if waiting:  # accumulated before: made to match what is added now
+                torch._foreach_mul_(waiting, self.scale)
+            result = plain(outputs, scaled, *args, **kwargs)
+            self._unscale()
+            return result
+
+        torch.autograd.backward = backward
+
+    def _gradients(self) -> list[Any]:
+        found: dict[int, Any] = {}
+        for optimizer in self._training.optimizers:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None and not parameter.grad.is_sparse:
+                        found[id(parameter)] = parameter.grad
+        return list(found.values())
+
+    def _unscale(self) -> None:
+        torch = self.torch
+        by_kind: dict[Any, list[Any]] = {}
+        for gradient in self._gradients():
+            by_kind.setdefault((gradient.device, gradient.dtype), []).append(gradient)
+        for (device, _), gradients in by_kind.items():
+            if self._overflow is None:
+                self._overflow = torch.zeros(1, device=device)
+            inverse = torch.full((1,), 1.0 / self.scale, device=device)
+            found = torch.zeros(1, device=device)
+            torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse)
+            self._overflow += found.to(self._overflow.device)
+
+    def guard(self, optimizer: Any) -> None:
+        """Has the optimizer's class ask before each step whether the gradients are finite."""
+        kind = type(optimizer)
+        plain = kind.step
+        if getattr(plain, "_hotlap_guard", None) is self:
+            return
+
+        @functools.wraps(plain)
+        def step(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._active and self._overflowed():
+                return None
+            return plain(this, *args, **kwargs)
+
+        step._hotlap_guard = self  # type: ignore[attr-defined]
+        kind.step = step
+
+    def _overflowed(self) -> bool:
+        if self._answer is None and self._overflow is not None:
+            self._answer = bool(self._overflow.item())
+            self._adjust(self._answer)
+        return bool(self._answer)
+
+    def _adjust(self, overflowed: bool) -> None:
+        if overflowed:
+            self.scale = max(1.0, self.scale / 2)
+            self.skipped += 1
+            self._good = 0
+            self._training.count(NAME, "skipped_steps", self.skipped)
+            self._training.write()
+            return
+        self._good += 1
+        if self._good % GROWS_AFTER == 0:
+            self.scale *= 2

@@ -1,0 +1,62 @@
+"""What optimizations ask of the baseline's record to decide whether they apply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotlap.records import Loader, Record, Verdict
+
+BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
+NO_DEVICE = "training runs on the CPU"
+
+
+def on_device(record: Record) -> bool:
+    return str(record.environment.get("device", "cpu")) != "cpu"
+
+
+def capability(record: Record) -> tuple[int, int]:
+    found = record.environment.get("capability")
+    if isinstance(found, (list, tuple)) and len(found) == 2:
+        return int(found[0]), int(found[1])
+    return (0, 0)
+
+
+def script(record: Record) -> dict[str, Any]:
+    """What the script does for speed by itself."""
+    found = record.environment.get("script")
+    return found if isinstance(found, dict) else {}
+
+
+def layers(record: Record) -> dict[str, int]:
+    found = script(record).get("layers")
+    return found if isinstance(found, dict) else {}
+
+
+def compiles(record: Record) -> bool:
+    return record.startup.compile_seconds is not None or "OptimizedModule" in layers(record)
+
+
+def loader(record: Record) -> Loader | None:
+    """The loader that fed most training."""
+    return record.loaders[0] if record.loaders and record.loaders[0].trained else None
+
+
+def cores(record: Record) -> int:
+    """Whole cores for each training process on this machine."""
+    ranks = max(1, int(record.environment.get("world_size") or 1))
+    return max(1, int(float(record.environment.get("cores") or 1) / ranks))
+
+
+def share(verdict: Verdict, *names: str) -> float:
+    return sum(verdict.shares.get(name, 0.0) for name in names)
+
+
+def processor_flags(source: Path = Path("/proc/cpuinfo")) -> set[str]:
+    try:
+        lines = source.read_text().splitlines()
+    except OSError:
+        return set()
+    line = next((line for line in lines if line.startswith(("flags", "Features"))), ":")
+    return set(line.split(":", 1)[1].split())

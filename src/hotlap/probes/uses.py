@@ -1,0 +1,62 @@
+"""What the script already does for speed by itself, so that nobody offers it what it has."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotlap.probes.recorder import Recorder
+
+MOST_LAYERS = 40
+
+
+class Uses:
+    def __init__(self) -> None:
+        self.autocast: str | None = None  # the type it computes in
+        self.scaler = False
+        self.keeps_gradients = False  # zero_grad(set_to_none=False)
+
+    def summary(self, torch: Any, roots: list[Any]) -> dict[str, Any]:
+        layers: Counter[str] = Counter()
+        types: Counter[str] = Counter()
+        for root in roots:
+            layers.update(type(part).__name__ for part in root.modules())
+            types.update(str(parameter.dtype).removeprefix("torch.") for parameter in _of(root))
+        return {
+            "autocast": self.autocast,
+            "scaler": self.scaler,
+            "keeps_gradients": self.keeps_gradients,
+            "cudnn_benchmark": bool(torch.backends.cudnn.benchmark),
+            "matmul_precision": torch.get_float32_matmul_precision(),
+            "layers": dict(layers.most_common(MOST_LAYERS)),
+            "types": dict(types),
+        }
+
+
+def _of(root: Any) -> list[Any]:
+    return [parameter for parameter in root.parameters() if parameter.requires_grad]
+
+
+def install(torch: Any, recorder: Recorder) -> None:
+    autocast = torch.amp.autocast_mode.autocast
+    plain_autocast = autocast.__init__
+
+    @functools.wraps(plain_autocast)
+    def init_autocast(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain_autocast(self, *args, **kwargs)
+        if getattr(self, "_enabled", False):
+            kind = getattr(self, "fast_dtype", None)
+            recorder.uses.autocast = str(kind).removeprefix("torch.")
+
+    autocast.__init__ = init_autocast
+    scaler = torch.amp.GradScaler
+    plain_scaler = scaler.__init__
+
+    @functools.wraps(plain_scaler)
+    def init_scaler(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain_scaler(self, *args, **kwargs)
+        recorder.uses.scaler |= bool(self.is_enabled())
+
+    scaler.__init__ = init_scaler

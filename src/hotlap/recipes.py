@@ -1,0 +1,188 @@
+"""A recipe: which optimizations, with which settings. A small TOML file to read, edit, commit.
+
+# 1.84x (1.79-1.90) on train.py
+schema = 1
+
+[compile]
+mode = "reduce-overhead"
+
+[loader-workers]
+workers = 8
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hotlap import optimizations
+from hotlap.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SCHEMA = 1
+FILE = "hotlap.toml"
+Settings = dict[str, Any]
+SEEN_BY_COMPILER = (
+    *("compile", "channels-last", "precision-bf16", "precision-fp16"),
+    *("batch-size", "gradient-accumulation"),
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Optimizations by name, each with its settings. Empty: the command as it is."""
+
+    changes: Mapping[str, Settings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ordered = [one.NAME for one in optimizations.known() if one.NAME in self.changes]
+        object.__setattr__(self, "changes", {name: dict(self.changes[name]) for name in ordered})
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    @property
+    def key(self) -> str:
+        """What makes two recipes the same one."""
+        return json.dumps(self.changes, sort_keys=True)
+
+    @property
+    def compiled(self) -> str:
+        """What the compiler's cache knows this recipe by; empty where nothing is compiled."""
+        if "compile" not in self.changes:
+            return ""
+        parts = {name: self.changes[name] for name in SEEN_BY_COMPILER if name in self.changes}
+        return json.dumps(parts, sort_keys=True)
+
+    def having(self, name: str, settings: Settings) -> Recipe:
+        """With this optimization, what it needs, and without what it cannot stand."""
+        one = optimizations.named(name)
+        wanted = dict(self.changes)
+        wanted[name] = dict(settings)
+        for need in one.NEEDS:
+            wanted.setdefault(need, {})
+        for other in list(wanted):
+            conflicts = other in one.CONFLICTS or name in optimizations.named(other).CONFLICTS
+            if other != name and conflicts:
+                del wanted[other]
+        return Recipe(wanted)
+
+    def without(self, name: str) -> Recipe:
+        """Without this optimization, and without those that need it."""
+        kept = {
+            other: settings
+            for other, settings in self.changes.items()
+            if other != name and name not in optimizations.named(other).NEEDS
+        }
+        return Recipe(kept)
+
+    def label(self) -> str:
+        """In a few words: `compile reduce-overhead + loader-workers 8`."""
+        parts = [
+            " ".join([name, *(str(value) for value in settings.values())])
+            for name, settings in self.changes.items()
+        ]
+        return " + ".join(parts) or "baseline"
+
+    def to_toml(self, *comments: str) -> str:
+        lines = [f"# {line}" for text in comments for line in text.splitlines()]
+        lines.append(f"schema = {SCHEMA}")
+        for name, settings in self.changes.items():
+            lines += ["", f"[{name}]"]
+            lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+        return "\n".join(lines) + "\n"
+
+    def save(self, path: str | os.PathLike[str], *comments: str) -> None:
+        file = Path(path)
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            temporary.write_text(self.to_toml(*comments))
+            temporary.replace(file)
+        except OSError as problem:
+            temporary.unlink(missing_ok=True)
+            raise UsageError(f"{file} cannot be written: {problem.strerror}.") from problem
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Recipe:
+        file = Path(path)
+        try:
+            content = tomllib.loads(file.read_text())
+        except OSError as problem:
+            raise UsageError(f"The recipe {file} cannot be read: {problem.strerror}.") from problem
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise UsageError(f"The recipe {file} is not TOML: {problem}.") from problem
+        return cls.of(content, source=str(file))
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], *, source: str = "the recipe") -> Recipe:
+        """Checks every name and value: a recipe may have been edited by hand."""
+        content = dict(content)
+        version = content.pop("schema", SCHEMA)
+        if version != SCHEMA:
+            raise UsageError(
+                f"{source} has schema {version!r}, this hotlap reads {SCHEMA}. Upgrade hotlap."
+            )
+        for name, settings in content.items():
+            _check(name, settings, source)
+        recipe = cls(content)
+        for name in recipe.changes:
+            one = optimizations.named(name)
+            clash = next((other for other in one.CONFLICTS if other in recipe.changes), None)
+            if clash is not None:
+                raise UsageError(f"{source} has both {name} and {clash}; keep one of them.")
+            missing = next((other for other in one.NEEDS if other not in recipe.changes), None)
+            if missing is not None:
+                raise UsageError(f"{source}: {name} needs {missing}. Add [{missing}].")
+        return recipe
+
+    def apply(self, model: Any = None, optimizer: Any = None, loader: Any = None) -> Any:
+        """For those who own their training loop: (model, optimizer, loader), changed by it.
+
+        The model and the optimizer are changed in place; a loader is made anew where it has to be.
+        What needs the start of the process (threads, allocator) is in `hotlap run` alone.
+        """
+        from hotlap.optimizations.applying import apply
+
+        return apply(dict(self.changes), model, optimizer, loader)
+
+
+def check_names(names: Iterable[str], *, option: str) -> None:
+    known = [one.NAME for one in optimizations.known()]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{option} {name}: there is no such optimization.{_near(name, known)}")
+
+
+def _near(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(known)}."
+
+
+def _check(name: str, settings: Any, source: str) -> None:
+    known = [one.NAME for one in optimizations.known()]
+    if name not in known:
+        raise UsageError(f"{source} names {name}, which is no optimization.{_near(name, known)}")
+    if not isinstance(settings, dict):
+        raise UsageError(f"{source}: {name} must be a table, like [{name}].")
+    allowed = optimizations.named(name).SETTINGS
+    for key, value in settings.items():
+        if key not in allowed:
+            has = f"It has {', '.join(allowed)}." if allowed else "It has none."
+            raise UsageError(f"{source}: {name} has no setting {key}. {has}")
+        choices = allowed[key]
+        if choices is int:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise UsageError(f"{source}: {name} {key} is {value!r}; it must be a number.")
+        elif value not in choices:
+            words = ", ".join(map(str, choices))
+            raise UsageError(f"{source}: {name} {key} is {value!r}; it is one of {words}.")

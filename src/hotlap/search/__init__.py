@@ -1,0 +1,1 @@
+"""What to try next, what to accept, when to stop. Knows records, never processes."""

@@ -1,0 +1,124 @@
+"""What would be tried, in the order the diagnosis suggests, and why not the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hotlap import optimizations
+from hotlap.optimizations import Optimization
+from hotlap.records import Record, Verdict
+from hotlap.tunings import NOT_APPLICABLE, SKIPPED, Trial
+
+WORTH_TRYING = 0.005  # of the step; below it there is nothing to find
+WORTH_BUNDLING = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    name: str
+    settings: dict[str, Any]
+    promise: float  # share of the step it could save, as the diagnosis sees it
+    numerics: str
+    first: bool  # the settings tried first, of those the optimization offers
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.name, *map(str, self.settings.values())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the user allowed and asked for."""
+
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    goal: str = "speed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    candidates: tuple[Candidate, ...]
+    refused: tuple[Trial, ...]  # rows for what is not tried
+
+
+def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | None = None) -> Plan:
+    """From the baseline's record; `latest` is that of the best recipe so far, if there is one.
+
+    Whether something applies to the script is a fact about the script; what it could win, and what
+    its loaders look like by now, is a fact about the latest record.
+    """
+    now = latest or record
+    view = msgspec.structs.replace(record, loaders=now.loaders, phases=now.phases)
+    candidates: list[Candidate] = []
+    refused: list[Trial] = []
+    for one in optimizations.known():
+        reason, status = _refusal(one, view, choice)
+        if reason is not None:
+            refused.append(Trial(name=one.NAME, recipe={}, status=status, reason=reason))
+            continue
+        promise = max(0.0, one.promise(now, verdict))
+        if choice.goal == "memory":
+            promise = max(promise, MEMORY_PROMISE.get(one.NAME, 0.0))
+        if promise < WORTH_TRYING and one.NAME not in choice.only + choice.allow:
+            refused.append(
+                Trial(
+                    name=one.NAME,
+                    recipe={},
+                    status=SKIPPED,
+                    reason="the diagnosis leaves it nothing to win",
+                )
+            )
+            continue
+        for number, settings in enumerate(one.candidates(view)):
+            candidates.append(
+                Candidate(
+                    name=one.NAME,
+                    settings=settings,
+                    promise=promise * 0.5**number,  # later settings are second thoughts
+                    numerics=one.NUMERICS,
+                    first=number == 0,
+                )
+            )
+    candidates.sort(key=lambda candidate: -candidate.promise)
+    return Plan(candidates=tuple(candidates), refused=tuple(refused))
+
+
+# What each could save of the memory, roughly; for ordering under --goal memory.
+MEMORY_PROMISE = {
+    "precision-bf16": 0.3,
+    "precision-fp16": 0.2,
+    "gradient-accumulation": 0.4,
+    "compile": 0.1,
+    "allocator": 0.05,
+    "zero-grad-none": 0.05,
+}
+
+
+def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | None, str]:
+    if choice.only and one.NAME not in choice.only and one.NAME not in choice.allow:
+        return "not named with --only", SKIPPED
+    if one.NAME in choice.skip:
+        return "left out with --skip", SKIPPED
+    if one.NUMERICS == "changes" and one.NAME not in choice.allow:
+        return f"changes what is learned; allow it with --allow {one.NAME}", SKIPPED
+    return one.refusal(record), NOT_APPLICABLE
+
+
+def bundled(plan: Plan, allowed: Collection[str] = ("identical", "close")) -> list[Candidate]:
+    """The promising ones that can go together: the first settings of each, the best ones first."""
+    chosen: list[Candidate] = []
+    for candidate in plan.candidates:
+        one = optimizations.named(candidate.name)
+        taken = {other.name for other in chosen}
+        clash = taken & set(one.CONFLICTS) or any(
+            candidate.name in optimizations.named(name).CONFLICTS for name in taken
+        )
+        wanted = candidate.promise >= WORTH_BUNDLING and candidate.numerics in allowed
+        if candidate.first and wanted and not clash:
+            chosen.append(candidate)
+    return chosen

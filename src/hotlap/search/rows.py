@@ -1,0 +1,116 @@
+"""Rows of the table from runs: what a recipe's runs come to, and how it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hotlap import stats
+from hotlap.recipes import Recipe
+from hotlap.tunings import FAILED, Guard, Run, Speedup, Trial
+
+
+def _good(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.status is None]
+
+
+def _middle(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return stats.median(known) if known else None
+
+
+def step(runs: Sequence[Run]) -> float | None:
+    return _middle([run.step_seconds for run in _good(runs)])
+
+
+def rate(runs: Sequence[Run]) -> float | None:
+    """Samples a second."""
+    sample = _middle([run.sample_seconds for run in _good(runs)])
+    return 1 / sample if sample else None
+
+
+def peak(runs: Sequence[Run]) -> int | None:
+    found = _middle([run.peak_bytes for run in _good(runs)])
+    return int(found) if found is not None else None
+
+
+def start(runs: Sequence[Run], cold: float | None = None) -> float | None:
+    """Seconds until steps take their usual time; `cold` is what the compiler needed at first."""
+    return cold if cold is not None else _middle([run.start_seconds for run in _good(runs)])
+
+
+def more_start(
+    runs: Sequence[Run], baseline: Sequence[Run], cold: float | None = None
+) -> float | None:
+    ours, theirs = start(runs, cold), start(baseline)
+    return ours - theirs if ours is not None and theirs is not None else None
+
+
+def break_even(
+    runs: Sequence[Run], baseline: Sequence[Run], cold: float | None = None
+) -> int | None:
+    """After how many steps a slower start has paid; None where it never does."""
+    more = more_start(runs, baseline, cold)
+    ours, theirs = step(runs), step(baseline)
+    if more is None or ours is None or theirs is None or theirs <= ours:
+        return None
+    return max(0, math.ceil(more / (theirs - ours)))
+
+
+def total_seconds(runs: Sequence[Run], steps: int, cold: float | None = None) -> float | None:
+    begin, each = start(runs, cold), step(runs)
+    return begin + steps * each if begin is not None and each is not None else None
+
+
+def row(
+    name: str, recipe: Recipe, status: str, reason: str, runs: Sequence[Run], *, against: str
+) -> Trial:
+    return Trial(
+        name=name,
+        recipe=dict(recipe.changes),
+        status=status,
+        reason=reason,
+        against=against,
+        runs=tuple(runs),
+        log=f"{runs[-1].folder}/output.log" if runs else None,
+    )
+
+
+def failed(name: str, recipe: Recipe, run: Run, *, against: str) -> Trial:
+    return row(name, recipe, run.status or FAILED, run.reason, [run], against=against)
+
+
+def compared(
+    name: str,
+    recipe: Recipe,
+    status: str,
+    reason: str,
+    runs: Sequence[Run],
+    *,
+    against: str,
+    speedup: Speedup | None,
+    overall: Speedup | None,
+    guard: Guard | None,
+    baseline: Sequence[Run],
+    cold: float | None,
+    kept: bool,
+) -> Trial:
+    return Trial(
+        name=name,
+        recipe=dict(recipe.changes),
+        status=status,
+        reason=reason,
+        against=against,
+        speedup=speedup,
+        overall=overall,
+        guard=guard,
+        step_seconds=step(runs),
+        samples_per_second=rate(runs),
+        peak_bytes=peak(runs),
+        start_seconds=more_start(runs, baseline, cold),
+        start_is_cold=cold is not None or "compile" not in recipe.changes,
+        break_even_steps=break_even(runs, baseline, cold),
+        kept=kept,
+        runs=tuple(runs),
+        log=f"{runs[-1].folder}/output.log" if runs else None,
+    )

@@ -1,0 +1,289 @@
+"""One trial from start to end: runs it, reads its records, says why where there is nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hotlap import optimizations, stats
+from hotlap.optimizations.training import APPLIED, FOLDER
+from hotlap.recipes import Recipe
+from hotlap.records import Ending, Record
+from hotlap.settings import Limits
+from hotlap.trials import merging, raw, runner, writes
+from hotlap.trials.folder import TrialFolder
+from hotlap.trials.output import SIGNALS, tail
+from hotlap.trials.raw import Raw
+from hotlap.tunings import FAILED, OUT_OF_MEMORY, TIMED_OUT, Run
+
+FIRST_STEPS = 10  # compiling and cold caches are in these
+_OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|std::bad_alloc")
+_LAST_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Failed|Warning)\b.*)$", re.M)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """What stays the same from trial to trial."""
+
+    words: list[str]
+    working: Path
+    in_place: bool = False
+    keep: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
+    warn: Callable[[str], None] = lambda text: None
+    progress: runner.Progress = lambda state: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    outcome: runner.Outcome
+    record: Record | None
+    raws: list[Raw]
+    applied: dict[str, str]  # optimizations that were, with what they did
+    refused: dict[str, str]  # and those that could not be, with why
+
+
+def measure(
+    where: Where,
+    folder: TrialFolder,
+    limits: Limits,
+    *,
+    recipe: Recipe,
+    losses: bool = False,
+    seed: int | None = None,
+) -> Measured:
+    """Runs the command under the recipe. The record is None where no step was measured."""
+    changes = runner.Changes(
+        recipe=dict(recipe.changes),
+        variables={
+            **where.variables,
+            **optimizations.environment(dict(recipe.changes), dict(os.environ)),
+        },
+        seed=seed,
+    )
+    before = writes.snapshot(where.working, without=folder.path.parents[1])
+    try:
+        outcome = runner.run(
+            where.words,
+            folder,
+            limits=limits,
+            working=where.working,
+            in_place=where.in_place,
+            losses=losses,
+            changes=changes,
+            warn=where.warn,
+            progress=where.progress,
+        )
+    except BaseException:
+        folder.forget_writes(keep=where.keep)
+        raise
+    raws = raw.read(folder.records)
+    ending = _ending(outcome, folder, raws, before=before, where=where)
+    record = merging.merge(raws, ending=ending, telemetry=outcome.telemetry)
+    folder.forget_writes(keep=where.keep, elsewhere=outcome.upper)
+    applied, refused = _said(folder, recipe, raws)
+    return Measured(outcome=outcome, record=record, raws=raws, applied=applied, refused=refused)
+
+
+def _ending(
+    outcome: runner.Outcome,
+    folder: TrialFolder,
+    raws: Sequence[Raw],
+    *,
+    before: writes.Snapshot,
+    where: Where,
+) -> Ending:
+    written, total = writes.in_overlay(outcome.upper or folder.path)
+    touched: tuple[str, ...] = ()
+    if outcome.overlay_refused is not None or where.in_place:
+        touched = writes.changed(before, where.working, without=folder.path.parents[1])
+    return Ending(
+        code=outcome.code,
+        signal=outcome.signal,
+        stopped=outcome.stopped,
+        seconds=outcome.seconds,
+        protected=tuple(outcome.protected),
+        overlay_refused=outcome.overlay_refused,
+        in_place=where.in_place,
+        written=written,
+        written_bytes=total,
+        written_in_place=touched,
+        diverted=tuple(sorted({path for one in raws for path in one["diverted"]})),
+        left_running=tuple(outcome.left_running),
+    )
+
+
+def _said(
+    folder: TrialFolder, recipe: Recipe, raws: Sequence[Raw]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What the training processes said they did with the recipe; others (workers) do not count."""
+    applied, refused = read_applied(folder.path, {one["pid"] for one in raws})
+    for name in recipe.changes:
+        if name not in applied and name not in refused:
+            refused[name] = "the script never came to where it applies"
+    return applied, {name: why for name, why in refused.items() if name not in applied}
+
+
+def read_applied(path: Path, pids: set[int] | None = None) -> tuple[dict[str, str], dict[str, str]]:
+    applied: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for file in sorted((path / FOLDER).glob("*.json")):
+        if pids is not None and (not file.stem.isdigit() or int(file.stem) not in pids):
+            continue
+        try:
+            content = json.loads(file.read_text())
+        except (OSError, ValueError):
+            continue
+        for name, said in content.items() if isinstance(content, dict) else ():
+            if not isinstance(said, dict):
+                continue
+            detail = str(said.get("detail", ""))
+            skipped = said.get("skipped_steps")
+            if skipped:
+                detail += f"; {skipped} steps skipped by overflow"
+            (applied if said.get("status") == APPLIED else refused)[str(name)] = detail
+    return applied, refused
+
+
+def as_run(measured: Measured, folder: TrialFolder, *, cold: bool, seed: int = 0) -> Run:
+    """What a comparison needs of a trial."""
+    outcome, record = measured.outcome, measured.record
+    common: dict[str, Any] = {
+        "folder": str(folder.path),
+        "seconds": outcome.seconds,
+        "cold": cold,
+        "seed": seed,
+        "refused": measured.refused,
+        "detail": measured.applied,
+    }
+    status, reason = _trouble(measured, folder)
+    if status is not None or record is None:
+        return Run(status=status or FAILED, reason=reason, **common)
+    main = next(
+        one for one in measured.raws if any(rank.pid == one["pid"] for rank in record.ranks)
+    )
+    windows = _window_means(main)
+    step = stats.median(windows) if windows else record.step.mean_seconds
+    step += _epoch_share(record)
+    samples = record.step.samples
+    return Run(
+        step_seconds=step,
+        sample_seconds=step / samples if samples else None,
+        windows=tuple(windows),
+        peak_bytes=record.memory.peak_bytes,
+        start_seconds=_start(main, record, step),
+        compile_seconds=record.startup.compile_seconds,
+        steps=record.step.seen,
+        losses=record.losses,
+        **common,
+    )
+
+
+def _window_means(one: Raw) -> list[float]:
+    """The mean step of each timed window: steps that come in bursts average out within it."""
+    windows = [window for window in one["windows"] if window["stage"] == "bare"]
+    means = []
+    for window in windows[-3:] if one["settled"] else windows:
+        rows = [row for row in window["intervals"] if not row["disturbed"]]
+        plain = [row["seconds"] for row in rows if row["kind"] == "step"]
+        if plain:
+            means.append(stats.mean(plain))
+    return means
+
+
+def _epoch_share(record: Record) -> float:
+    """Starting the loader anew each epoch, spread over the epoch's steps."""
+    batches = record.loaders[0].batches if record.loaders else None
+    if not batches or record.epoch_start_seconds is None:
+        return 0.0
+    return record.epoch_start_seconds / batches
+
+
+def _start(one: Raw, record: Record, step: float) -> float | None:
+    """From the start of the command until steps take their usual time."""
+    first = record.startup.first_step_seconds
+    if first is None:
+        return None
+    warm = [window for window in one["windows"] if window["stage"] == "warmup"]
+    rows = [float(row["seconds"]) for window in warm for row in window["intervals"]]
+    return first + sum(max(0.0, seconds - step) for seconds in rows[:FIRST_STEPS])
+
+
+def _trouble(measured: Measured, folder: TrialFolder) -> tuple[str | None, str]:
+    """(status, reason) of a trial that did not go well."""
+    outcome = measured.outcome
+    ended_badly = outcome.signal is not None or outcome.code not in (0, None)
+    if outcome.stopped in ("timeout", "stalled"):
+        return TIMED_OUT, f"no step for {outcome.seconds:.0f} s"
+    if outcome.stopped is None and ended_badly:
+        text = tail(folder.output, lines=60)
+        if _OUT_OF_MEMORY.search(text):
+            return OUT_OF_MEMORY, _last_error(text) or "it ran out of memory"
+        if outcome.signal == 9:
+            return OUT_OF_MEMORY, "killed by SIGKILL, as the system does when memory runs out"
+        if outcome.signal is not None:
+            name = SIGNALS.get(outcome.signal, "?")
+            return FAILED, f"killed by signal {outcome.signal} ({name})"
+        return FAILED, _last_error(text) or f"exit code {outcome.code}"
+    if measured.record is None:
+        return FAILED, "no training step was measured"
+    return None, ""
+
+
+def _last_error(text: str) -> str:
+    found = _LAST_ERROR.findall(text)
+    return found[-1][:200] if found else ""
+
+
+class LocalMachine:
+    """Runs the trials of a tuning on this machine, one after the other, each in its own folder."""
+
+    def __init__(
+        self,
+        where: Where,
+        folder: Callable[[str], TrialFolder],
+        *,
+        timed: Limits,
+        full: Limits,
+        timeout: float,
+        before: int = 0,
+    ) -> None:
+        self._where = where
+        self._folder = folder
+        self._timed = timed
+        self._full = full
+        self._timeout = timeout
+        self._number = before  # trials that are there from before an interruption
+        self.last: TrialFolder  # where the latest trial ran
+        self._compiled = {""}  # what is in the compiler's cache by now
+
+    def clock(self) -> float:
+        return time.monotonic()
+
+    def measure(
+        self, recipe: Recipe, limits: Limits, *, limit: float, seed: int = 0
+    ) -> tuple[Run, Measured]:
+        self._number += 1
+        folder = self.last = self._folder(f"{self._number:03d}-{slug(recipe)}")
+        limits = replace(limits, timeout=min(self._timeout, limit))
+        measured = measure(self._where, folder, limits, recipe=recipe, losses=True, seed=seed)
+        cold = recipe.compiled not in self._compiled
+        self._compiled.add(recipe.compiled)
+        return as_run(measured, folder, cold=cold, seed=seed), measured
+
+    def timed(self, recipe: Recipe, *, limit: float, seed: int = 0) -> tuple[Run, Measured]:
+        return self.measure(recipe, self._timed, limit=limit, seed=seed)
+
+    def full(self, recipe: Recipe, *, limit: float) -> tuple[Run, Measured]:
+        return self.measure(recipe, self._full, limit=limit)
+
+
+def slug(recipe: Recipe) -> str:
+    text: Any = re.sub(r"[^a-z0-9]+", "-", recipe.label().lower()).strip("-")
+    return str(text)[:60].rstrip("-")

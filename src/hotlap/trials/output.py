@@ -1,0 +1,21 @@
+"""What a command printed, made readable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
+
+
+def tail(log: Path, lines: int = 30) -> str:
+    """The last lines of the command's output, without terminal control characters."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 64_000))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\b", "")
+    kept = [line.rpartition("\r")[2] for line in text.splitlines() if line.strip()]
+    return "\n".join(kept[-lines:])
