@@ -23,7 +23,7 @@ class Shapes(Dataset):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         label = self.labels[index]
         image = torch.zeros(28, 28)
-        for _ in range(3):
+        for _ in range(6):
             at = random.randrange(4, 24)
             for step in range(28):
                 if label == 0:

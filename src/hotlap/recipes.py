@@ -45,7 +45,8 @@ class Recipe:
     changes: Mapping[str, Settings] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        ordered = [one.NAME for one in optimizations.known() if one.NAME in self.changes]
+        known = [one.NAME for one in optimizations.known() if one.NAME in self.changes]
+        ordered = [*known, *(name for name in self.changes if name not in known)]
         object.__setattr__(self, "changes", {name: dict(self.changes[name]) for name in ordered})
 
     def __bool__(self) -> bool:

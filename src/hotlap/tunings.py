@@ -138,6 +138,7 @@ class Winner(msgspec.Struct, frozen=True, kw_only=True):
     start_seconds: float | None
     break_even_steps: int | None
     profile: Profile | None = None  # where the winner's steps go
+    runs: tuple[Run, ...] = ()
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +149,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     goal: str
     budget_seconds: float
+    options: dict[str, Any]  # the others that were given: only, skip, allow, steps_planned
     seconds: float
     baseline: Profile
     noise: Noise

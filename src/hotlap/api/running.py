@@ -100,21 +100,33 @@ def _end_with_us() -> None:
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
 
 
+def _in_a_terminal() -> bool:
+    """Whether keys typed there reach the command without us: it is in the foreground."""
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
 @contextmanager
 def _signals_go_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Ctrl-C and Ctrl-\\ reach the command from the terminal; the others are handed on."""
     before = {}
+    typed = ("SIGINT", "SIGQUIT")
+    forwarded = _FORWARDED if _in_a_terminal() else (*_FORWARDED, *typed)
 
     def hand_on(number: int, frame: object) -> None:
         process.send_signal(number)
 
     try:
-        for name in ("SIGINT", "SIGQUIT"):
+        for name in typed:
             number = getattr(signal, name)
             before[number] = signal.signal(number, lambda n, f: None)
-        for name in _FORWARDED:
+        for name in forwarded:
             number = getattr(signal, name)
-            before[number] = signal.signal(number, hand_on)
+            before.setdefault(number, signal.getsignal(number))
+            signal.signal(number, hand_on)
     except ValueError:  # not the main thread: signals go where they go
         pass
     try:

@@ -12,16 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hotlap import __version__, tunings, units
+import msgspec
+
+from hotlap import __version__, records, tunings, units
 from hotlap.api.failures import failed, how_it_failed, why_nothing
 from hotlap.api.machine import Watched
 from hotlap.api.profiling import as_words, forget, working_directory
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.recipes import Recipe, check_names
 from hotlap.records import Profile
+from hotlap.reports import html
 from hotlap.search import comparing
+from hotlap.search.book import Request
 from hotlap.search.planning import Choice, Plan, plan
-from hotlap.search.tuner import Found, Request, Tuner
+from hotlap.search.tuner import Found, Tuner
 from hotlap.settings import Limits
 from hotlap.trials.folder import RunFolder
 from hotlap.trials.journal import Journal
@@ -99,14 +103,14 @@ def tune(
         tuner = Tuner(machine, baseline, first, request, tell=tell, say=warn)
         interrupted: Interrupted | None = None
         try:
-            found = _planned(choices) if dry_run else tuner.tune()
+            found = _planned(tuner.found, choices) if dry_run else tuner.tune()
         except (Interrupted, KeyboardInterrupt) as problem:
             interrupted = problem if isinstance(problem, Interrupted) else Interrupted("")
             found = tuner.found
-        result = _conclude(
-            found, baseline, tuner.runs(Recipe()), words, run, request, time.monotonic() - began
-        )
-        result = replace_complete(result, complete=interrupted is None)
+        runs = tuner.baseline_runs()
+        seconds = time.monotonic() - began
+        result = _conclude(found, baseline, runs, words, run, request, seconds)
+        result = msgspec.structs.replace(result, complete=interrupted is None)
         _save(result, run)
         if interrupted is not None:
             raise Interrupted(
@@ -115,12 +119,6 @@ def tune(
                 tuning=result,
             )
         return result
-
-
-def replace_complete(result: Tuning, *, complete: bool) -> Tuning:
-    import msgspec
-
-    return msgspec.structs.replace(result, complete=complete)
 
 
 def _request(
@@ -179,7 +177,7 @@ def _diagnose(machine: Watched, words: list[str], timeout: float) -> tuple[Run, 
     return run, profile
 
 
-def _planned(choices: Plan) -> Found:
+def _planned(found: Found, choices: Plan) -> Found:
     rows = [
         Trial(
             name=candidate.label,
@@ -189,7 +187,7 @@ def _planned(choices: Plan) -> Found:
         )
         for candidate in choices.candidates
     ]
-    return Found(trials=[*rows, *choices.refused])
+    return replace(found, trials=[*rows, *choices.refused])
 
 
 def _conclude(
@@ -201,8 +199,7 @@ def _conclude(
     request: Request,
     seconds: float,
 ) -> Tuning:
-    spread = found.spread or comparing.spread([runs])
-    noise = comparing.floor(runs, spread)
+    noise = comparing.floor(runs, found.spread)
     return Tuning(
         schema=tunings.SCHEMA,
         hotlap=__version__,
@@ -211,6 +208,7 @@ def _conclude(
         folder=str(run.path),
         goal=request.choice.goal,
         budget_seconds=request.budget,
+        options=_options(request),
         seconds=seconds,
         baseline=baseline,
         noise=noise,
@@ -224,6 +222,17 @@ def _conclude(
         ),
         baseline_runs=tuple(runs),
     )
+
+
+def _options(request: Request) -> dict[str, Any]:
+    choice = request.choice
+    given = {
+        "only": list(choice.only),
+        "skip": list(choice.skip),
+        "allow": list(choice.allow),
+        "steps_planned": request.steps_planned,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def summary(found: Found, noise: Noise, goal: str) -> str:
@@ -256,12 +265,7 @@ def _save(result: Tuning, run: RunFolder) -> None:
     tunings.save(result, run.tuning)
     if result.winner is not None:
         Recipe(result.winner.recipe).save(run.recipe, *comments(result))
-    try:
-        from hotlap.reports import html
-
-        run.report.write_text(html.render(result))
-    except ImportError:
-        pass
+    records.write(html.render(result).encode(errors="replace"), run.report)
 
 
 def comments(result: Tuning) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from hotlap import __version__
-from hotlap.cli import profile, run, tune
+from hotlap.cli import profile, report, run, tune
 from hotlap.cli.console import fail
 from hotlap.errors import HotlapError
 
@@ -41,6 +41,7 @@ def hotlap(
 profile.register(app)
 tune.register(app)
 run.register(app)
+report.register(app)
 
 
 def _stop(number: int, frame: object) -> None:

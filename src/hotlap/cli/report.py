@@ -12,11 +12,8 @@ from hotlap import records, tunings
 from hotlap.cli.profile import check_writable
 from hotlap.errors import UsageError
 from hotlap.records import Profile
+from hotlap.trials.folder import HOME, RunFolder
 from hotlap.tunings import Tuning
-
-PAGE = "report.html"
-HOME = Path(".hotlap")
-RESULTS = (tunings.FILE, "profile.json")  # a tuning's folder may hold its baseline's profile too
 
 
 class Format(str, Enum):
@@ -38,7 +35,7 @@ def report(
     run: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN]",
+            metavar="RUN",
             help="A run's folder, or a file --json wrote; without it the newest run in ./.hotlap.",
             show_default=False,
         ),
@@ -79,7 +76,7 @@ def report(
 def find(run: Path | None) -> Path:
     """The file that holds the result."""
     if run is None:
-        return _newest(HOME)
+        return _newest(Path(HOME))
     if run.is_dir():
         file = _result(run)
         if file is not None:
@@ -87,8 +84,8 @@ def find(run: Path | None) -> Path:
         if any(_result(one) for one in run.iterdir() if one.is_dir()):
             raise UsageError(f"{run} holds runs. Name one of them, such as {_newest(run).parent}.")
         raise UsageError(
-            f"{run} holds no {' and no '.join(RESULTS)}: it is no run's folder, or the run was "
-            "ended before it had a result. Name another one."
+            f"{run} holds neither tuning.json nor profile.json: it is no run's folder, or the run "
+            "was ended before it had a result. Name another one."
         )
     if not run.exists():
         raise UsageError(f"There is no run {run}. Name a run's folder or the file --json wrote.")
@@ -96,7 +93,8 @@ def find(run: Path | None) -> Path:
 
 
 def _result(folder: Path) -> Path | None:
-    return next((folder / name for name in RESULTS if (folder / name).is_file()), None)
+    names = RunFolder(folder)
+    return next((file for file in (names.tuning, names.result) if file.is_file()), None)
 
 
 def _newest(home: Path) -> Path:
@@ -145,4 +143,5 @@ def rendered(result: Tuning | Profile, format: Format, *, source: Path) -> bytes
 
 def page_for(file: Path) -> Path:
     """In the run's folder; beside a file that stands alone."""
-    return file.with_name(PAGE) if file.name in RESULTS else file.with_suffix(".html")
+    names = RunFolder(file.parent)
+    return names.report if file in (names.tuning, names.result) else file.with_suffix(".html")

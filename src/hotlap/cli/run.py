@@ -54,8 +54,12 @@ def said(ran: Ran) -> str:
     if not ran.recipe:
         return "hotlap: no recipe, so the command ran as it is (hotlap tune makes one)."
     text = "hotlap: applied " + (", ".join(ran.applied) or "nothing")
-    if ran.refused:
-        text += "; not applied: " + ", ".join(f"{n} ({why})" for n, why in ran.refused.items())
+    reasons: dict[str, list[str]] = {}
+    for name, why in ran.refused.items():
+        reasons.setdefault(why, []).append(name)
+    if reasons:
+        text += "; not applied: "
+        text += "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
     return " ".join(text.split()) + "."
 
 

@@ -159,7 +159,7 @@ class _Growing:
             self._print(report.row(trial, self._width))
 
     def end(self) -> None:
-        block = report.untried(self.untried, self._width)
+        block = report.untried(self.untried)
         if block is not None:
             show(block)
 

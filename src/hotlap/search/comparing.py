@@ -20,6 +20,8 @@ from hotlap.tunings import Noise, Run, Speedup
 # What two processes of a quiet machine differ by, and how many runs' worth that is believed.
 PRIOR_SPREAD = 0.02
 PRIOR_DEGREES = 3.0
+SHOWN = 0.975  # the upper end of a 95 % interval
+ACCEPTED = 0.993
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,9 @@ def _within(run: Run) -> float:
     return math.sqrt(stats.variance(run.windows) / len(run.windows)) / stats.mean(run.windows)
 
 
-def speedup(reference: Sequence[Run], candidate: Sequence[Run], noise: Spread) -> Speedup | None:
+def speedup(
+    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, q: float = SHOWN
+) -> Speedup | None:
     """The reference's time over the candidate's; None where one has no timed run."""
     slow, fast = costs(reference), costs(candidate)
     if not slow or not fast:
@@ -71,10 +75,20 @@ def speedup(reference: Sequence[Run], candidate: Sequence[Run], noise: Spread) -
         [math.log(value) for value in fast]
     )
     error = noise.deviation * math.sqrt(1 / len(slow) + 1 / len(fast))
-    half = stats.student(noise.degrees) * error
+    half = stats.student(noise.degrees, q) * error
     return Speedup(
         ratio=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half)
     )
+
+
+def proven(reference: Sequence[Run], candidate: Sequence[Run], noise: Spread) -> bool:
+    """Whether the candidate is faster, asked more strictly than the interval that is shown.
+
+    A candidate is looked at after every run and gets another one while it looks good: that is
+    several chances to be lucky, and it is paid for here.
+    """
+    strict = speedup(reference, candidate, noise, q=ACCEPTED)
+    return strict is not None and strict.low > 1.0
 
 
 def floor(runs: Sequence[Run], noise: Spread) -> Noise:

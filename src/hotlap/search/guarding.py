@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hotlap import stats
@@ -23,7 +24,6 @@ ERRORS = 3.0  # standard errors of the mean difference
 PAIRS = 2.0  # times what baseline runs differ by
 OF_PROGRESS = 0.1  # of what was learned: as fast within a tenth
 OF_LOSS = 0.002
-BLOCKS = 8  # steps next to each other are alike: scatter is taken over blocks
 
 Losses = Sequence[float | None]
 
@@ -98,13 +98,11 @@ def _compare(
 
 
 def _error(differences: list[float]) -> float:
-    """The standard error of their mean, from means over blocks of neighbouring steps."""
-    blocks = min(BLOCKS, len(differences) // 2)
-    if blocks < 2:
+    """The standard error of their mean, from how neighbours differ: a trend is no scatter."""
+    jumps = [after - before for before, after in pairwise(differences)]
+    if not jumps:
         return math.inf
-    size = len(differences) / blocks
-    means = [stats.mean(differences[int(at * size) : int((at + 1) * size)]) for at in range(blocks)]
-    return math.sqrt(stats.variance(means) / blocks)
+    return math.sqrt(stats.mean([jump * jump for jump in jumps]) / 2 / len(differences))
 
 
 def _pairs(plain: list[list[float]], later: slice) -> float:

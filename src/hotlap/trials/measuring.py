@@ -23,7 +23,9 @@ from hotlap.trials.raw import Raw
 from hotlap.tunings import FAILED, OUT_OF_MEMORY, TIMED_OUT, Run
 
 FIRST_STEPS = 10  # compiling and cold caches are in these
-_OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|std::bad_alloc")
+_OUT_OF_MEMORY = re.compile(
+    r"OutOfMemoryError|CUDA out of memory|MemoryError|std::bad_alloc|an(?:no|')t allocate memory"
+)
 _LAST_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Failed|Warning)\b.*)$", re.M)
 
 

@@ -35,7 +35,9 @@ def test_without_a_device_it_is_a_cpu():
 
 
 def test_a_device_is_described_by_torch():
-    properties = SimpleNamespace(name="H200", total_memory=139 << 30, uuid="GPU-1", major=9, minor=0)
+    properties = SimpleNamespace(
+        name="H200", total_memory=139 << 30, uuid="GPU-1", major=9, minor=0
+    )
     torch = SimpleNamespace(
         **vars(TORCH),
         cuda=SimpleNamespace(get_device_properties=lambda d: properties, device_count=lambda: 8),

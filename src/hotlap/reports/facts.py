@@ -1,0 +1,136 @@
+"""The few figures at the top of a page, and how to get them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hotlap import units
+from hotlap.records import Profile
+from hotlap.reports import wording
+from hotlap.tunings import Noise, Tuning, Winner
+
+
+@dataclass(frozen=True)
+class Fact:
+    name: str
+    value: str
+    note: str = ""
+
+
+def number(tuning: Tuning) -> Fact | None:
+    """The one figure to remember: the gain, with the interval it is known to."""
+    winner = tuning.winner
+    if winner is None or wording.finite(winner.speedup.ratio) is None:
+        return None
+    between = wording.interval(winner.speedup)
+    interval = f"95 % interval {between}" if between else ""
+    saved = wording.saved_bytes(tuning)
+    if tuning.goal == "memory" and saved is not None:
+        sizes = f"{wording.size(winner.peak_bytes)} of {wording.size(winner.baseline_peak_bytes)}"
+        speed = f"at {wording.ratio(winner.speedup.ratio)} the speed ({interval})"
+        return Fact("less memory", wording.share(saved), f"{sizes}, {speed}")
+    return Fact("as fast", wording.ratio(winner.speedup.ratio), interval)
+
+
+def of_tuning(tuning: Tuning) -> list[Fact]:
+    if tuning.winner is None:
+        return of_profile(tuning.baseline)
+    winner = tuning.winner
+    return [
+        Fact("a step", wording.seconds(winner.step_seconds), _was(winner.baseline_seconds)),
+        Fact(
+            "samples a second",
+            wording.rate(winner.samples_per_second, "").strip(),
+            _before(wording.rate(wording.baseline_rate(tuning), "").strip()),
+        ),
+        Fact(
+            "memory at the peak",
+            wording.size(winner.peak_bytes),
+            _before(wording.size(winner.baseline_peak_bytes)),
+        ),
+        Fact("start-up", wording.start(winner.start_seconds), _pays(winner)),
+        Fact(
+            "learning",
+            wording.GUARD.get(winner.guard.status, winner.guard.status),
+            winner.guard.reason,
+        ),
+    ]
+
+
+def _was(value: float | None) -> str:
+    return _before(wording.seconds(value))
+
+
+def _before(words: str) -> str:
+    return "" if words == wording.NOTHING else f"was {words}"
+
+
+def _pays(winner: Winner) -> str:
+    """After how many steps a longer start is paid back, and how long those take."""
+    steps = wording.break_even(winner.break_even_steps, winner.start_seconds)
+    if not steps or winner.break_even_steps is None:
+        return ""
+    lasting = wording.finite(winner.step_seconds)
+    after = f" ({units.seconds(winner.break_even_steps * lasting)})" if lasting else ""
+    return f"pays after {steps}{after}"
+
+
+def of_profile(profile: Profile) -> list[Fact]:
+    step, startup, memory = profile.step, profile.startup, profile.memory
+    between = f"{wording.seconds(step.low_seconds)} to {wording.seconds(step.high_seconds)}"
+    known = wording.finite(step.samples)
+    each = f"{units.count(known)} a step" if known is not None else ""
+    torch = wording.finite(startup.import_seconds)
+    where = "on the device" if memory.kind == "device" else "of the process"
+    if wording.finite(memory.peak_bytes) is None:
+        where = ""
+    return [
+        Fact("a step", wording.seconds(step.median_seconds), f"eight in ten {between}"),
+        Fact("samples a second", wording.rate(step.samples_per_second, "").strip(), each),
+        Fact("memory at the peak", wording.size(memory.peak_bytes), where),
+        Fact(
+            "before training",
+            wording.seconds(startup.seconds),
+            f"importing torch {units.seconds(torch)}" if torch is not None else "",
+        ),
+        Fact("steps timed", units.count(step.count), "" if step.settled else "not settled yet"),
+    ]
+
+
+def unsplit(profile: Profile) -> str:
+    """Of memory whose parts are not known."""
+    if wording.finite(profile.memory.peak_bytes) is None:
+        return "Memory was not measured."
+    return f"The peak was {wording.size(profile.memory.peak_bytes)}; its parts are not known."
+
+
+def learning(tuning: Tuning) -> str:
+    """What the guard says of the winner."""
+    if tuning.winner is None:
+        return ""
+    guard = tuning.winner.guard
+    head = {
+        "passed": "Learning did not change",
+        "changed": "Learning changed",
+        "unclear": "Whether learning changed cannot be told",
+    }.get(guard.status, guard.status)
+    return f"{head}: {guard.reason}." if guard.reason else f"{head}."
+
+
+def noise(found: Noise) -> str:
+    """How far two runs of the very same command are apart here."""
+    low, high = wording.finite(found.low), wording.finite(found.high)
+    if found.runs < 2 or low is None or high is None:
+        return ""
+    return (
+        f"{units.plural(found.runs, 'run')} of the unchanged command scatter by "
+        f"{wording.share(found.spread)}: between two single runs, a ratio from {low:.2f} to "
+        f"{high:.2f} is the machine's doing."
+    )
+
+
+def commands(tuning: Tuning) -> list[tuple[str, str]]:
+    again = ("Tune again", wording.tune_command(tuning))
+    if tuning.winner is None:
+        return [again]
+    return [("Train with the recipe", wording.run_command(tuning)), again]

@@ -1,0 +1,145 @@
+"""A tuning as GitHub flavoured Markdown, to paste into a pull request: sentence, tables, recipe."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+from hotlap.reports import facts, rows, wording
+from hotlap.reports.rows import Row
+from hotlap.tunings import Tuning, Winner
+
+_ACTIVE = re.compile(r"([\\`*_\[\]<>#|~&$])")
+_LIST = re.compile(r"^([-+]|\d+[.)](?=\s))")
+
+
+def render(tuning: Tuning) -> str:
+    every = rows.of(tuning)
+    blocks = [
+        _headline(tuning),
+        _paragraph(tuning.baseline.verdict.sentence),
+        *(_paragraph(note) for note in tuning.notes),
+        "" if tuning.complete else "The tuning was stopped early; this is what was measured.",
+        _facts(tuning),
+        _measured([row for row in every if row.measured]),
+        _others([row for row in every if not row.measured]),
+        *(_recipe(tuning, tuning.winner) if tuning.winner is not None else ()),
+        _origin(tuning),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _headline(tuning: Tuning) -> str:
+    number = facts.number(tuning)
+    summary = _text(tuning.summary)
+    if number is None:
+        return f"**{summary or 'Nothing was gained.'}**"
+    note = f" ({number.note})" if number.note else ""
+    return f"**{number.value} {number.name}**{note}. {summary}".rstrip()
+
+
+def _facts(tuning: Tuning) -> str:
+    found = facts.of_tuning(tuning)
+    head = ("", "now" if tuning.winner is not None else "as it is", "")
+    return _table(head, [(fact.name, fact.value, fact.note) for fact in found])
+
+
+def _measured(found: Sequence[Row]) -> str:
+    names = ("trial", "outcome", "speed-up (95 %)", "against", "a step", "samples/s", "memory")
+    return _table(
+        (*names, "start-up", "pays after", "learning"),
+        [
+            (
+                f"{row.name} (kept)" if row.kept else row.name,
+                f"{row.status}: {row.reason}" if row.reason else row.status,
+                f"{row.ratio} ({row.interval})" if row.interval else row.ratio,
+                row.against,
+                row.step,
+                row.rate,
+                row.memory,
+                row.start,
+                row.break_even,
+                row.guard,
+            )
+            for row in found
+        ],
+    )
+
+
+def _others(found: Sequence[Row]) -> str:
+    """What could not be measured, folded away: complete, but not in the way of the review."""
+    if not found:
+        return ""
+    table = _table(
+        ("trial", "outcome", "why"), [(row.name, row.status, row.reason) for row in found]
+    )
+    title = f"Not measured: {len(found)}"
+    return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
+
+
+def _recipe(tuning: Tuning, winner: Winner) -> list[str]:
+    parts = _table(
+        ("change", "contributes", "by hand"),
+        [
+            (
+                " ".join(filter(None, (part.name, wording.settings(part.settings)))),
+                wording.speedup(part.speedup),
+                part.by_hand,
+            )
+            for part in winner.parts
+        ],
+        code=(2,),
+    )
+    return [
+        "The recipe, `hotlap.toml`:",
+        _block(wording.recipe_text(tuning), "toml"),
+        parts,
+        "Train with it:",
+        _block(wording.run_command(tuning), "sh"),
+    ]
+
+
+def _origin(tuning: Tuning) -> str:
+    words = f"{wording.machine(tuning.baseline)}, {wording.when(tuning.created)}"
+    return f"{_code(shlex.join(tuning.command))} on {_text(words)}, hotlap {_text(tuning.hotlap)}"
+
+
+def _table(
+    names: Sequence[str], lines: Iterable[Sequence[str]], *, code: Sequence[int] = ()
+) -> str:
+    made = [
+        [
+            _code(cell, table=True) if at in code and cell else _text(cell)
+            for at, cell in enumerate(line)
+        ]
+        for line in lines
+    ]
+    if not made:
+        return ""
+    rule = ["---"] * len(names)
+    return "\n".join(
+        f"| {' | '.join(cells)} |" for cells in ([_text(name) for name in names], rule, *made)
+    )
+
+
+def _text(words: str) -> str:
+    """One line in which nothing is markup, and @ calls nobody."""
+    return _ACTIVE.sub(r"\\\1", " ".join(words.split())).replace("@", "@\u200b")
+
+
+def _paragraph(words: str) -> str:
+    """Text that may start as it likes and is no list."""
+    return _LIST.sub(r"\\\1", _text(words))
+
+
+def _code(words: str, *, table: bool = False) -> str:
+    flat = " ".join(words.split())
+    fence = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)
+    inner = f" {flat} " if flat[:1] == "`" or flat[-1:] == "`" else flat
+    return f"{fence}{inner.replace('|', chr(92) + '|') if table else inner}{fence}"
+
+
+def _block(words: str, language: str) -> str:
+    fence = "`" * max(3, max((len(run) for run in re.findall("`+", words)), default=0) + 1)
+    return f"{fence}{language}\n{words.rstrip()}\n{fence}"

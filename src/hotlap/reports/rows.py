@@ -1,0 +1,106 @@
+"""One line for each trial, in words: the same for the page and for Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hotlap import tunings
+from hotlap.recipes import Recipe
+from hotlap.reports import wording
+from hotlap.tunings import Trial, Tuning
+
+BASELINE = "baseline"
+
+# status: (kind, which is its colour; sign, so that the colour is never alone)
+STATUS = {
+    tunings.FASTER: ("good", "▲"),
+    tunings.SMALLER: ("good", "◆"),
+    tunings.SAME: ("even", "="),
+    tunings.SLOWER: ("bad", "▼"),
+    tunings.CHANGED: ("bad", "≠"),
+    tunings.UNPROVEN: ("open", "?"),
+    tunings.FAILED: ("broken", "✕"),
+    tunings.OUT_OF_MEMORY: ("broken", "✕"),
+    tunings.TIMED_OUT: ("broken", "✕"),
+    tunings.NOT_APPLICABLE: ("none", "–"),
+    tunings.SKIPPED: ("none", "–"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    name: str
+    recipe: str  # only where name and `against` do not say it
+    status: str
+    kind: str
+    sign: str
+    reason: str
+    kept: bool
+    against: str
+    measured: bool
+    step: str
+    rate: str
+    memory: str
+    ratio: str
+    interval: str
+    overall: str  # only where it was compared with something else than the baseline
+    start: str
+    start_note: str
+    break_even: str
+    guard: str
+    guard_reason: str
+    log: str
+
+
+def of(tuning: Tuning) -> list[Row]:
+    """What was measured first, then what went wrong, then what was not tried."""
+    names = {_label(trial): trial.name for trial in reversed(tuning.trials) if trial.recipe}
+    made = [_row(trial, names, tuning.folder) for trial in tuning.trials]
+    return sorted(made, key=lambda row: (not row.measured, row.kind != "broken"))
+
+
+def _label(trial: Trial) -> str:
+    return Recipe(trial.recipe).label() if trial.recipe else ""
+
+
+def _row(trial: Trial, names: dict[str, str], folder: str) -> Row:
+    """`names` has a short name for each recipe: a trial says with it what it was compared with."""
+    kind, sign = STATUS.get(trial.status, ("open", "·"))
+    label = "" if trial.against != BASELINE else _label(trial)
+    guard = trial.guard
+    return Row(
+        name=trial.name,
+        recipe="" if label == trial.name else label,
+        status=trial.status,
+        kind=kind,
+        sign=sign,
+        reason=trial.reason,
+        kept=trial.kept,
+        against=names.get(trial.against, trial.against),
+        measured=trial.step_seconds is not None or trial.speedup is not None,
+        step=wording.seconds(trial.step_seconds),
+        rate=wording.rate(trial.samples_per_second, "").strip(),
+        memory=wording.size(trial.peak_bytes),
+        ratio=wording.ratio(trial.speedup.ratio if trial.speedup else None),
+        interval=wording.interval(trial.speedup),
+        overall=_overall(trial),
+        start=wording.start(trial.start_seconds),
+        start_note=_cache(trial),
+        break_even=wording.break_even(trial.break_even_steps, trial.start_seconds),
+        guard=wording.GUARD.get(guard.status, guard.status) if guard else wording.NOTHING,
+        guard_reason=guard.reason if guard else "",
+        log=wording.place(trial.log, None, folder) if trial.log else "",
+    )
+
+
+def _overall(trial: Trial) -> str:
+    if trial.overall is None or trial.against == BASELINE:
+        return ""
+    found = wording.ratio(trial.overall.ratio)
+    return "" if found == wording.NOTHING else found
+
+
+def _cache(trial: Trial) -> str:
+    """A start that found the compiler's cache filled is shorter than the first one will be."""
+    longer = (wording.finite(trial.start_seconds) or 0.0) >= 1
+    return "compiler cache filled" if longer and not trial.start_is_cold else ""

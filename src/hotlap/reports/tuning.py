@@ -1,0 +1,212 @@
+"""A tuning in a terminal: the diagnosis, a table that grows row by row, then the winner."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hotlap import tunings, units
+from hotlap.recipes import Recipe
+from hotlap.records import Profile
+from hotlap.tunings import Guard, Part, Speedup, Trial, Tuning, Winner
+
+STYLES = {
+    tunings.FASTER: "bold green",
+    tunings.SMALLER: "bold green",
+    tunings.SAME: "default",
+    tunings.SLOWER: "yellow",
+    tunings.UNPROVEN: "yellow",
+    tunings.CHANGED: "bold red",
+    tunings.FAILED: "red",
+    tunings.OUT_OF_MEMORY: "red",
+    tunings.TIMED_OUT: "red",
+    tunings.NOT_APPLICABLE: "dim",
+    tunings.SKIPPED: "dim",
+}
+GUARDS = {"passed": "same", "changed": "changed", "unclear": "unclear"}
+NAME, STATUS, TIME, RATE, SIZE, RATIO, START, PAYS = 34, 16, 8, 10, 9, 19, 8, 7
+NARROW = 112  # below it, rate and memory are left to the report
+NARROWEST = 92
+
+
+def intro(profile: Profile) -> RenderableType:
+    environment = profile.environment
+    device = environment.get("device_name") or environment.get("processor") or "CPU"
+    title = Text("hotlap tune  ", style="dim")
+    title.append(shlex.join(profile.command), style="default")
+    title.append(f"   {device}, torch {environment.get('torch', '?')}\n", style="dim")
+    step = profile.step
+    facts = Text(
+        f"{units.seconds(step.median_seconds)} a step, {units.rate(step.samples_per_second)}, "
+        f"{units.size(profile.memory.peak_bytes)} at the peak",
+        style="dim",
+    )
+    warnings = [
+        Text(f"! {finding.summary} {finding.advice}", style="yellow")
+        for finding in profile.findings
+        if finding.rule in ("busy-machine", "unsettled-timing", "too-short")
+    ]
+    verdict = Text(profile.verdict.sentence, style="bold")
+    return Padding(Group(title, verdict, facts, *warnings), (1, 1, 1, 2), expand=False)
+
+
+def header(width: int) -> Text:
+    cells = ["recipe".ljust(_name(width)), "status".ljust(STATUS), "step".rjust(TIME)]
+    if width >= NARROW:
+        cells += ["samples/s".rjust(RATE), "memory".rjust(SIZE)]
+    cells += ["speed-up (95 %)".rjust(RATIO)]
+    if width >= NARROWEST:
+        cells += ["start".rjust(START), "pays at".rjust(PAYS)]
+    cells += ["loss"]
+    return Text("  " + " ".join(cells), style="dim")
+
+
+def _name(width: int) -> int:
+    return NAME if width >= NARROWEST else 26
+
+
+def row(trial: Trial, width: int) -> RenderableType:
+    """One line; the reason below it where there is one."""
+    name = trial.name if len(trial.name) <= _name(width) else trial.name[: _name(width) - 1] + "…"
+    line = Text("  ")
+    line.append(("✓ " if trial.kept else "") + name, style="bold" if trial.kept else "default")
+    line.append(" " * (_name(width) + 1 - len(line.plain) + 2))
+    line.append(trial.status.ljust(STATUS + 1), style=STYLES.get(trial.status, "default"))
+    if trial.step_seconds is None:
+        line.append(trial.reason, style="dim")
+        return line
+    line.append(units.seconds(trial.step_seconds).rjust(TIME))
+    if width >= NARROW:
+        rate = trial.samples_per_second
+        line.append((f"{rate:,.0f}" if rate else "–").rjust(RATE + 1))
+        line.append(units.size(trial.peak_bytes).rjust(SIZE + 1))
+    line.append(speedup(trial.speedup).rjust(RATIO + 1))
+    if width >= NARROWEST:
+        line.append(_start(trial).rjust(START + 1))
+        line.append(_pays(trial).rjust(PAYS + 1))
+    line.append(" " + guard(trial.guard))
+    below = [text for text in (_contents(trial), trial.reason) if text]
+    for text in below:
+        line.append(f"\n    {text}", style="dim")
+    return line
+
+
+def _contents(trial: Trial) -> str:
+    """What a row of several changes consists of."""
+    several = trial.name.startswith("everything")
+    return "= " + Recipe(trial.recipe).label() if several else ""
+
+
+def speedup(value: Speedup | None) -> str:
+    return f"{value.ratio:.2f}x ({value.low:.2f}–{value.high:.2f})" if value else "–"
+
+
+def guard(value: Guard | None) -> str:
+    return GUARDS.get(value.status, "–") if value else "–"
+
+
+def _start(trial: Trial) -> str:
+    more = trial.start_seconds
+    if more is None or abs(more) < 1:
+        return "–"
+    return f"{more:+.0f} s"
+
+
+def _pays(trial: Trial) -> str:
+    steps = trial.break_even_steps
+    if steps is None or not trial.start_seconds or trial.start_seconds < 1:
+        return "–"
+    return f"{steps:,}" if steps < 1e6 else f"{steps / 1e6:.1f} M"
+
+
+def untried(trials: list[Trial]) -> RenderableType | None:
+    """What was not tried, and why; what has the same reason stands together."""
+    if not trials:
+        return None
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for trial in trials:
+        reasons.setdefault((trial.status, trial.reason), []).append(trial.name)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    for (status, reason), names in reasons.items():
+        what = Text(f"{reason}: ", style="dim")
+        table.add_row(Text(status, style="dim"), what.append(", ".join(names), style="default"))
+    return Padding(table, (1, 1, 0, 2))
+
+
+def outcome(tuning: Tuning, *, recipe: str | None = None) -> RenderableType:
+    """The winner: the gain, what it changes, the recipe, what to type next."""
+    parts: list[RenderableType] = [Text(tuning.summary, style="bold"), Text("")]
+    if tuning.winner is not None:
+        parts += _winner(tuning.winner)
+        parts += _next(tuning, recipe)
+    parts.append(
+        Text(
+            f"report: {_short(Path(tuning.folder) / 'report.html')}   logs of the trials beside it",
+            style="dim",
+        )
+    )
+    return Padding(Group(*parts), (1, 1, 0, 2), expand=False)
+
+
+def _winner(winner: Winner) -> list[RenderableType]:
+    table = Table.grid(padding=(0, 2))
+    for part in winner.parts:
+        table.add_row(*_part(part))
+    lines: list[RenderableType] = [table, Text("")]
+    lines.append(Text(f"loss: {winner.guard.reason}", style="dim"))
+    if winner.peak_bytes and winner.baseline_peak_bytes:
+        lines.append(
+            Text(
+                f"memory at the peak: {units.size(winner.baseline_peak_bytes)} before, "
+                f"{units.size(winner.peak_bytes)} after",
+                style="dim",
+            )
+        )
+    if winner.start_seconds is not None and winner.start_seconds >= 1 and winner.break_even_steps:
+        lines.append(
+            Text(
+                f"start: {winner.start_seconds:.0f} s longer, paid back after "
+                f"{winner.break_even_steps:,} steps",
+                style="dim",
+            )
+        )
+    lines.append(Text(""))
+    return lines
+
+
+def _part(part: Part) -> tuple[Text, Text, Text]:
+    words = " ".join([part.name, *map(str, part.settings.values())])
+    gain = Text(speedup(part.speedup), style="green" if part.speedup else "dim")
+    if part.note:
+        gain.append(f" {part.note}", style="dim")
+    return Text(words, style="bold"), gain, Text(part.by_hand, style="cyan")
+
+
+def _next(tuning: Tuning, recipe: str | None) -> list[RenderableType]:
+    assert tuning.winner is not None
+    file = recipe or _short(Path(tuning.folder) / "recipe.toml")
+    toml = Recipe(tuning.winner.recipe).to_toml()
+    command = "hotlap run "
+    if file != "hotlap.toml":
+        command += f"--recipe {shlex.quote(file)} "
+    command += shlex.join(tuning.command)
+    return [
+        Text(file, style="dim"),
+        Padding(Text(toml.rstrip("\n")), (0, 0, 0, 2)),
+        Text(""),
+        Text.assemble(("train with it: ", "dim"), (command, "bold")),
+    ]
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)

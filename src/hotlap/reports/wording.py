@@ -1,0 +1,174 @@
+"""Words the page, the Markdown and the table of a tuning share. Nothing here says None or nan."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from hotlap import stats, units
+from hotlap.recipes import FILE, Recipe
+from hotlap.records import Profile
+from hotlap.tunings import Run, Speedup, Tuning
+
+Say = Callable[[float | None], str]
+NOTHING = "–"
+USUAL_BUDGET = 600.0  # seconds: what hotlap tune takes unless told
+NUMERICS = {
+    "identical": "The same arithmetic.",
+    "close": "The same on average: rounding or random numbers differ.",
+    "changes": "What is learned may differ.",
+}
+GUARD = {"passed": "unchanged", "changed": "changed", "unclear": "too little to tell"}
+
+
+def finite(value: Any) -> float | None:
+    """A number, or None for all that is none: a ratio over nothing must not be shown as one."""
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else None
+
+
+def seconds(value: float | None) -> str:
+    return units.seconds(finite(value))
+
+
+def size(value: float | None) -> str:
+    return units.size(finite(value))
+
+
+def share(value: float | None) -> str:
+    return units.share(finite(value))
+
+
+def rate(value: float | None, unit: str = "samples/s") -> str:
+    return units.rate(finite(value), unit)
+
+
+def count(value: float | None) -> str:
+    known = finite(value)
+    return NOTHING if known is None else units.count(known)
+
+
+def start(more: float | None) -> str:
+    """How much longer the start takes than the baseline's; a second is within chance."""
+    known = finite(more)
+    if known is None:
+        return NOTHING
+    if abs(known) < 1:
+        return "as before"
+    return f"{'−' if known < 0 else '+'}{units.seconds(abs(known))}"
+
+
+def ratio(value: float | None) -> str:
+    known = finite(value)
+    return NOTHING if known is None else f"{known:.2f}×"
+
+
+def interval(speedup: Speedup | None) -> str:
+    """1.79 to 1.90; empty where an end is not known."""
+    if speedup is None or finite(speedup.low) is None or finite(speedup.high) is None:
+        return ""
+    return f"{speedup.low:.2f} to {speedup.high:.2f}"
+
+
+def speedup(found: Speedup | None) -> str:
+    """1.84× (1.79 to 1.90)."""
+    if found is None or finite(found.ratio) is None:
+        return NOTHING
+    between = interval(found)
+    return ratio(found.ratio) + (f" ({between})" if between else "")
+
+
+def break_even(steps: int | None, more: float | None) -> str:
+    """After how many steps a longer start is paid back; empty where it is not longer."""
+    known = finite(more)
+    if steps is None or known is None or known < 1:
+        return ""
+    return units.plural(steps, "step")
+
+
+def when(created: str) -> str:
+    """15 November 2026, 04:28 UTC; as it stands where it is no date."""
+    try:
+        moment = datetime.strptime(created, "%Y-%m-%dT%H:%M:%S%z")
+    except ValueError:
+        return created
+    zone = "UTC" if not moment.utcoffset() else moment.strftime("UTC%z")
+    return f"{moment.day} {moment:%B %Y, %H:%M} {zone}"
+
+
+def machine(profile: Profile) -> str:
+    """NVIDIA H200, torch 2.11.0."""
+    environment = profile.environment
+    device = environment.get("device_name") or environment.get("processor") or "CPU"
+    version = environment.get("torch")
+    return f"{device}, torch {version}" if version else str(device)
+
+
+def place(file: str, line: int | None, folder: str) -> str:
+    """train.py:68, seen from where the run was started (the folder that holds .hotlap)."""
+    path, kept = PurePosixPath(file), PurePosixPath(folder)
+    here = next((one.parent for one in (kept, *kept.parents) if one.name == ".hotlap"), None)
+    inside = here is not None and path.is_relative_to(here)
+    short = str(path.relative_to(here)) if here is not None and inside else file
+    return short if line is None else f"{short}:{line}"
+
+
+def settings(of: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in of.items())
+
+
+def recipe_text(tuning: Tuning) -> str:
+    """The winner's recipe as the file it goes into."""
+    if tuning.winner is None:
+        return ""
+    gain = f"{speedup(tuning.winner.speedup)} on {shlex.join(tuning.command)}"
+    return Recipe(tuning.winner.recipe).to_toml(gain)
+
+
+def run_command(tuning: Tuning) -> str:
+    return shlex.join(["hotlap", "run", "--recipe", FILE, *tuning.command])
+
+
+def tune_command(tuning: Tuning) -> str:
+    options = [] if tuning.goal == "speed" else ["--goal", tuning.goal]
+    if tuning.budget_seconds != USUAL_BUDGET and finite(tuning.budget_seconds):
+        options += ["--budget", f"{max(1, round(tuning.budget_seconds))}s"]
+    for name in ("only", "skip", "allow"):
+        for value in tuning.options.get(name) or ():
+            options += [f"--{name}", str(value)]
+    if tuning.options.get("steps_planned"):
+        options += ["--steps-planned", str(tuning.options["steps_planned"])]
+    return shlex.join(["hotlap", "tune", *options, *tuning.command])
+
+
+def baseline_rate(tuning: Tuning) -> float | None:
+    """Samples a second of the baseline, from the runs the speed-up is computed from."""
+    known = [one for one in (_sample_seconds(run) for run in tuning.baseline_runs) if one]
+    return 1 / stats.median(known) if known else tuning.baseline.step.samples_per_second
+
+
+def _sample_seconds(run: Run) -> float | None:
+    return finite(run.sample_seconds) if run.status is None else None
+
+
+def saved_bytes(tuning: Tuning) -> float | None:
+    """The share of the baseline's peak memory the winner does without."""
+    winner = tuning.winner
+    if winner is None or not winner.peak_bytes or not winner.baseline_peak_bytes:
+        return None
+    return 1 - winner.peak_bytes / winner.baseline_peak_bytes
+
+
+def winners_runs(tuning: Tuning) -> Sequence[Run]:
+    """Runs under the winner's recipe; the last ones kept where none has exactly that recipe."""
+    if tuning.winner is None:
+        return ()
+    if tuning.winner.runs:
+        return tuning.winner.runs
+    same = [trial for trial in tuning.trials if trial.runs and trial.recipe == tuning.winner.recipe]
+    kept = [trial for trial in tuning.trials if trial.runs and trial.kept]
+    trials = same or kept
+    return trials[-1].runs if trials else ()

@@ -1,0 +1,124 @@
+"""What has been run so far and what it comes to: runs by recipe, noise, guard, budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hotlap import optimizations
+from hotlap.recipes import Recipe
+from hotlap.records import Profile
+from hotlap.search import comparing, guarding
+from hotlap.search.comparing import Spread
+from hotlap.search.planning import Choice
+from hotlap.tunings import Guard, Run, Speedup
+
+BASELINE = Recipe()
+LEAST_SECONDS = 30.0  # a trial that was started is given this long, whatever the budget
+
+
+class Machine(Protocol):
+    """Runs trials. The real one starts processes; tests have one that only does arithmetic."""
+
+    def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run: ...
+
+    def profile(self, recipe: Recipe, *, limit: float) -> tuple[Run, Profile | None]: ...
+
+    def clock(self) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    choice: Choice
+    budget: float
+    steps_planned: int | None = None
+
+
+class OutOfBudget(Exception):
+    pass
+
+
+class Book:
+    def __init__(self, machine: Machine, first: Run, budget: float) -> None:
+        self._machine = machine
+        self._budget = budget
+        self._began = machine.clock()
+        self._runs: dict[str, list[Run]] = {BASELINE.key: [first]}
+        self._cold: dict[str, float] = {}  # how long starts took that had to compile
+
+    def runs(self, recipe: Recipe) -> list[Run]:
+        return self._runs.setdefault(recipe.key, [])
+
+    def cold(self, recipe: Recipe) -> float | None:
+        """Seconds its start took when the compiler's cache was empty; None if never compiled."""
+        return self._cold.get(recipe.compiled)
+
+    # Running ---------------------------------------------------------------------------------
+
+    def left(self) -> float:
+        return self._budget - (self._machine.clock() - self._began)
+
+    def run(self, recipe: Recipe, *, reserve: float = 0.0) -> Run:
+        self._afford(recipe, reserve)
+        run = self._machine.run(recipe, limit=self._limit(), seed=self._seed(recipe))
+        return self._enter(recipe, run)
+
+    def profile(self, recipe: Recipe, *, reserve: float = 0.0) -> Profile | None:
+        self._afford(recipe, reserve)
+        run, profile = self._machine.profile(recipe, limit=self._limit())
+        self._enter(recipe, run)
+        return profile
+
+    def in_turn(self, reference: Recipe, candidate: Recipe, *, reserve: float = 0.0) -> None:
+        """Both once more, each time in the other order: candidate, reference, reference, ..."""
+        order = [reference, candidate]
+        if len(self.runs(candidate)) % 2:
+            order.reverse()
+        for one in order:
+            self.run(one, reserve=reserve)
+
+    def cheapest(self, recipe: Recipe) -> float:
+        """Seconds a run of it takes at least, as far as is known."""
+        known = [run.seconds for run in self.runs(recipe)]
+        return min(known or [run.seconds for run in self.runs(BASELINE)])
+
+    def _afford(self, recipe: Recipe, reserve: float) -> None:
+        if self.left() < self.cheapest(recipe) + reserve:
+            raise OutOfBudget
+
+    def _limit(self) -> float:
+        return max(LEAST_SECONDS, self.left())
+
+    def _seed(self, recipe: Recipe) -> int:
+        """Every other run of the baseline has its own random numbers: the guard's band."""
+        number = len(self.runs(recipe))
+        return number if recipe == BASELINE and number % 2 else 0
+
+    def _enter(self, recipe: Recipe, run: Run) -> Run:
+        self.runs(recipe).append(run)
+        if run.cold and run.start_seconds is not None:
+            self._cold.setdefault(recipe.compiled, run.start_seconds)
+        return run
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def spread(self) -> Spread:
+        return comparing.spread(list(self._runs.values()))
+
+    def speedup(self, reference: Recipe, candidate: Recipe) -> Speedup | None:
+        return comparing.speedup(self.runs(reference), self.runs(candidate), self.spread())
+
+    def proves(self, reference: Recipe, candidate: Recipe) -> bool:
+        return comparing.proven(self.runs(reference), self.runs(candidate), self.spread())
+
+    def guard(self, recipe: Recipe) -> Guard:
+        plain = [run for run in self.runs(BASELINE) if run.status is None]
+        found = guarding.check(
+            [run.losses for run in plain if not run.seed],
+            [run.losses for run in self.runs(recipe) if run.status is None],
+            [run.losses for run in plain if run.seed],
+        )
+        on_purpose = any(optimizations.named(n).NUMERICS == "changes" for n in recipe.changes)
+        if found.status == guarding.CHANGED and on_purpose:
+            return Guard(status=guarding.PASSED, reason="changes what is learned, as allowed")
+        return found

@@ -1,0 +1,129 @@
+"""A machine that only does arithmetic: recipes take the time their factors say, plus noise."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import msgspec
+
+from hotlap import records
+from hotlap.recipes import Recipe
+from hotlap.records import Phase, Profile, Verdict
+from hotlap.tunings import Run
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def profile(**shares: float) -> Profile:
+    """A CPU profile with a loader of 0 workers, an AdamW and convolutions, bound as told."""
+    found = records.load(DATA / "profile-schema-1.json")
+    shares = shares or {"input": 0.6, "compute": 0.3}
+    verdict = Verdict(
+        bottleneck=max(shares, key=lambda name: shares[name]),
+        share=max(shares.values()),
+        detail=None,
+        sentence="It is what it is.",
+        shares=shares,
+    )
+    environment = {
+        **found.environment,
+        "device": "cpu",
+        "cores": 4.0,
+        "threads": 4,
+        "memory_bytes": 16 << 30,
+        "shared_memory_bytes": 8 << 30,
+        "world_size": 1,
+        "script": {"layers": {"Conv2d": 4}, "types": {"float32": 8}, "autocast": None},
+    }
+    loader = msgspec.structs.replace(
+        found.loaders[0], workers=0, iterable=False, trained=50, batch_size=32, batches=100
+    )
+    phases = {name: Phase(seconds=0.001, share=0.1) for name in records.PHASES}
+    startup = msgspec.structs.replace(found.startup, compile_seconds=None)
+    optimizer = msgspec.structs.replace(
+        found.optimizers[0], name="AdamW", torchs_own=True, can_fuse=True, fused=None, foreach=None
+    )
+    return msgspec.structs.replace(
+        found,
+        verdict=verdict,
+        environment=environment,
+        loaders=(loader,),
+        phases=phases,
+        startup=startup,
+        optimizers=(optimizer,),
+    )
+
+
+def losses(seed: int = 0, *, worse: float = 0.0, count: int = 60) -> tuple[float | None, ...]:
+    """A curve that falls from 2.3; the same seed gives the same curve."""
+    chance = random.Random(seed)
+    return tuple(
+        2.3 * math.exp(-step / 40) + 0.2 + worse * step / count + 0.02 * chance.gauss(0, 1)
+        for step in range(count)
+    )
+
+
+class Simulated:
+    """factors: speed-up by optimization name (or by `name settings`); trouble: name -> status."""
+
+    def __init__(
+        self,
+        factors: dict[str, float] | None = None,
+        *,
+        trouble: dict[str, str] | None = None,
+        worse: dict[str, float] | None = None,
+        noise: float = 0.005,
+        seed: int = 1,
+        compile_seconds: float = 30.0,
+        peaks: dict[str, float] | None = None,
+        steps: int = 60,
+    ) -> None:
+        self.factors = factors or {}
+        self.trouble = trouble or {}
+        self.worse = worse or {}
+        self.peaks = peaks or {}
+        self.noise = noise
+        self.steps = steps
+        self.compile_seconds = compile_seconds
+        self.log: list[str] = []
+        self._chance = random.Random(seed)
+        self._now = 0.0
+        self._compiled = {""}
+
+    def clock(self) -> float:
+        return self._now
+
+    def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+        self.log.append(recipe.label())
+        cold = recipe.compiled not in self._compiled
+        self._compiled.add(recipe.compiled)
+        seconds = 6.0 + (self.compile_seconds if cold else 0.0)
+        self._now += seconds
+        for name, status in self.trouble.items():
+            if name in recipe.changes:
+                return Run(folder="x", seconds=seconds, status=status, reason=f"{name} broke")
+        factor = math.prod(self._factor(name, recipe) for name in recipe.changes)
+        step = 0.01 / factor * math.exp(self._chance.gauss(0, self.noise))
+        return Run(
+            folder="x",
+            seconds=seconds,
+            step_seconds=step,
+            sample_seconds=step / 32,
+            windows=(step, step, step),
+            peak_bytes=int(1e9 * math.prod(self.peaks.get(n, 1.0) for n in recipe.changes)),
+            start_seconds=seconds - 4,
+            cold=cold,
+            seed=seed,
+            losses=losses(
+                seed, worse=sum(self.worse.get(n, 0.0) for n in recipe.changes), count=self.steps
+            ),
+        )
+
+    def _factor(self, name: str, recipe: Recipe) -> float:
+        label = " ".join([name, *map(str, recipe.changes[name].values())])
+        return self.factors.get(label, self.factors.get(name, 1.0))
+
+    def profile(self, recipe: Recipe, *, limit: float) -> tuple[Run, Profile | None]:
+        return self.run(recipe, limit=limit), profile()

@@ -1,0 +1,241 @@
+"""The search on a machine that only does arithmetic."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from simulated import Simulated, profile
+
+from hotlap.search.book import Request
+from hotlap.search.planning import Choice
+from hotlap.search.tuner import Found, Tuner
+from hotlap.tunings import (
+    CHANGED,
+    FAILED,
+    FASTER,
+    NOT_APPLICABLE,
+    OUT_OF_MEMORY,
+    SAME,
+    SKIPPED,
+    SLOWER,
+    SMALLER,
+    UNPROVEN,
+    Trial,
+)
+
+
+def tuned(
+    machine: Simulated,
+    *,
+    budget: float = 2000.0,
+    steps_planned: int | None = None,
+    shares: dict[str, float] | None = None,
+    **choice: Any,
+) -> Found:
+    baseline = profile(**(shares or {}))
+    from hotlap.recipes import Recipe
+
+    first = machine.run(Recipe(), limit=60)
+    request = Request(choice=Choice(**choice), budget=budget, steps_planned=steps_planned)
+    return Tuner(machine, baseline, first, request).tune()
+
+
+def row(found: Found, name: str) -> Trial:
+    return next(trial for trial in found.trials if trial.name == name)
+
+
+def test_what_helps_is_found_together_and_what_does_not_is_left_out() -> None:
+    machine = Simulated({"loader-workers 3": 2.0, "channels-last": 1.3})
+    found = tuned(machine)
+    assert found.winner is not None
+    assert set(found.winner.recipe) == {"loader-workers", "channels-last"}
+    assert found.winner.speedup.low < 2.6 < found.winner.speedup.high
+    assert found.winner.speedup.low > 2.4
+
+
+def test_each_part_of_the_winner_has_its_own_contribution() -> None:
+    found = tuned(Simulated({"loader-workers 3": 2.0, "channels-last": 1.3}))
+    assert found.winner is not None
+    parts = {part.name: part for part in found.winner.parts}
+    assert parts["channels-last"].speedup is not None
+    assert parts["channels-last"].speedup.low < 1.3 < parts["channels-last"].speedup.high
+    assert "memory_format" in parts["channels-last"].by_hand
+
+
+def test_nothing_is_called_faster_when_nothing_is() -> None:
+    wins = 0
+    for seed in range(40):
+        found = tuned(Simulated(noise=0.03, seed=seed), only=("channels-last",))
+        wins += found.winner is not None
+    assert wins <= 2
+
+
+def test_two_wins_that_cancel_are_not_both_kept() -> None:
+    class Cancelling(Simulated):
+        def _factor(self, name: str, recipe: Any) -> float:
+            both = {"channels-last", "fused-optimizer"} <= set(recipe.changes)
+            if both and name == "channels-last":
+                return 1 / 1.4  # together they are worth one of them at most
+            return {"channels-last": 1.4, "fused-optimizer": 1.4}.get(name, 1.0)
+
+    found = tuned(Cancelling(), only=("channels-last", "fused-optimizer"))
+    assert found.winner is not None
+    assert len(found.winner.recipe) == 1
+    assert found.winner.speedup.low > 1.3
+
+
+@pytest.mark.parametrize("status", [FAILED, OUT_OF_MEMORY])
+def test_a_part_that_breaks_does_not_cost_the_others_their_chance(status: str) -> None:
+    machine = Simulated({"loader-workers 3": 2.0}, trouble={"compile": status})
+    found = tuned(machine)
+    assert found.winner is not None
+    assert set(found.winner.recipe) == {"loader-workers"}
+    assert row(found, "compile default").status == status
+    assert row(found, "compile default").reason == "compile broke"
+
+
+def test_a_recipe_that_changes_the_loss_is_refused_however_fast_it_is() -> None:
+    machine = Simulated({"channels-last": 3.0, "loader-workers 3": 1.5}, worse={"channels-last": 1})
+    found = tuned(machine)
+    assert found.winner is not None
+    assert set(found.winner.recipe) == {"loader-workers"}
+    assert row(found, "channels-last").status == CHANGED
+    assert "higher than the baseline's" in row(found, "channels-last").reason
+
+
+def test_the_precision_is_suspected_first_when_a_bundle_changes_the_loss() -> None:
+    machine = Simulated(
+        {"precision-bf16": 2.0, "channels-last": 1.4, "loader-workers 3": 1.5},
+        worse={"precision-bf16": 1.0},
+    )
+    found = tuned(machine)
+    assert row(found, "everything promising").status == CHANGED
+    assert row(found, "everything but precision").status == FASTER
+    assert found.winner is not None
+    assert "precision-bf16" not in found.winner.recipe
+
+
+def test_too_few_steps_to_tell_keep_a_close_one_out() -> None:
+    found = tuned(Simulated({"channels-last": 2.0}, steps=8), only=("channels-last",))
+    assert row(found, "channels-last").status == UNPROVEN
+    assert "too few" in row(found, "channels-last").reason
+    assert found.winner is None
+
+
+def test_the_same_arithmetic_needs_no_steps_to_be_trusted() -> None:
+    machine = Simulated({"loader-prefetch": 1.5, "loader-workers": 1.0}, steps=8)
+    baseline = profile()
+    import msgspec
+
+    loader = msgspec.structs.replace(baseline.loaders[0], workers=2, prefetch_factor=2)
+    baseline = msgspec.structs.replace(baseline, loaders=(loader,))
+    from hotlap.recipes import Recipe
+
+    request = Request(choice=Choice(only=("loader-prefetch",)), budget=2000)
+    found = Tuner(machine, baseline, machine.run(Recipe(), limit=9), request).tune()
+    assert found.winner is not None
+    assert set(found.winner.recipe) == {"loader-prefetch"}
+
+
+def test_compiling_that_does_not_pay_within_the_planned_steps_is_not_kept() -> None:
+    machine = Simulated({"compile": 1.5}, compile_seconds=60.0)
+    assert tuned(machine, only=("compile",)).winner is not None
+    machine = Simulated({"compile": 1.5}, compile_seconds=60.0)
+    found = tuned(machine, only=("compile",), steps_planned=1000)
+    assert found.winner is None
+    assert "does not pay within 1,000 steps" in row(found, "compile default").reason
+    machine = Simulated({"compile": 1.5}, compile_seconds=60.0)
+    assert tuned(machine, only=("compile",), steps_planned=1_000_000).winner is not None
+
+
+def test_the_table_says_after_how_many_steps_compiling_has_paid() -> None:
+    found = tuned(Simulated({"compile": 2.0}, compile_seconds=50.0, noise=1e-6), only=("compile",))
+    compiled = row(found, "compile default")
+    assert compiled.start_seconds == pytest.approx(50.0)
+    assert compiled.break_even_steps == pytest.approx(10_000, rel=0.01)
+
+
+def test_a_hopeless_candidate_gets_one_run_and_a_promising_one_more() -> None:
+    machine = Simulated({"channels-last": 0.5}, noise=0.002)
+    found = tuned(machine, only=("channels-last",))
+    assert row(found, "channels-last").status == SLOWER
+    assert machine.log.count("channels-last") == 1
+    machine = Simulated({"channels-last": 1.03}, noise=0.005)
+    tuned(machine, only=("channels-last",))
+    assert machine.log.count("channels-last") > 1
+
+
+def test_runs_of_a_promising_candidate_alternate_with_what_it_is_compared_with() -> None:
+    machine = Simulated({"channels-last": 1.03}, noise=0.02)
+    tuned(machine, only=("channels-last",))
+    log = machine.log
+    first = log.index("channels-last")
+    assert "baseline" in log[first + 1 : first + 3]
+
+
+def test_the_budget_is_kept_and_the_rest_is_marked() -> None:
+    machine = Simulated({"loader-workers 3": 2.0, "channels-last": 1.3})
+    found = tuned(machine, budget=100.0)
+    assert machine.clock() < 140
+    skipped = [trial for trial in found.trials if trial.status == SKIPPED]
+    assert any("budget" in trial.reason for trial in skipped)
+
+
+def test_learning_changing_ones_are_tried_only_when_allowed() -> None:
+    found = tuned(Simulated({"batch-size 2 sqrt": 3.0}))
+    assert row(found, "batch-size").status == SKIPPED
+    assert "--allow batch-size" in row(found, "batch-size").reason
+    found = tuned(Simulated({"batch-size 2 sqrt": 3.0}), allow=("batch-size",))
+    assert found.winner is not None
+    assert found.winner.recipe["batch-size"]["factor"] == 2
+
+
+def test_every_optimization_has_a_row_and_those_that_do_not_apply_say_why() -> None:
+    from hotlap.optimizations import OPTIMIZATIONS
+
+    found = tuned(Simulated())
+    named = {name for trial in found.trials for name in (*trial.recipe, trial.name.split()[0])}
+    assert {one.NAME for one in OPTIMIZATIONS} <= named
+    assert row(found, "tf32").status == NOT_APPLICABLE
+    assert row(found, "tf32").reason == "training runs on the CPU"
+
+
+def test_with_the_goal_memory_the_smallest_peak_wins() -> None:
+    machine = Simulated(
+        {"gradient-accumulation": 0.9, "channels-last": 2.0}, peaks={"gradient-accumulation": 0.6}
+    )
+    found = tuned(machine, goal="memory", allow=("gradient-accumulation",))
+    assert found.winner is not None
+    assert "gradient-accumulation" in found.winner.recipe
+    assert row(found, "gradient-accumulation 2").status == SMALLER
+
+
+def test_a_baseline_that_does_not_agree_with_itself_is_run_again() -> None:
+    machine = Simulated(noise=0.2, seed=3)
+    tuned(machine, only=("tf32",))
+    assert machine.log.count("baseline") >= 3
+
+
+def test_every_other_baseline_run_has_its_own_random_numbers() -> None:
+    seeds: list[int] = []
+
+    class Watching(Simulated):
+        def run(self, recipe: Any, *, limit: float, seed: int = 0) -> Any:
+            if not recipe:
+                seeds.append(seed)
+            return super().run(recipe, limit=limit, seed=seed)
+
+    tuned(Watching({"channels-last": 1.5}), only=("channels-last",))
+    assert seeds[0] == 0
+    assert seeds[1] != 0
+
+
+def test_no_difference_is_no_difference() -> None:
+    found = tuned(Simulated(noise=0.001), only=("channels-last",))
+    assert row(found, "channels-last").status == SAME
