@@ -1,6 +1,6 @@
 """A training script as they are: correct, readable, and slow for reasons that do not show.
 
-Images are made up here, so it needs no download. Try:  hotlap profile examples/slow.py
+Images are made up here, so it needs no download. Try:  hotlap tune examples/slow.py
 """
 
 import argparse

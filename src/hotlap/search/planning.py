@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from hotlap.tunings import NOT_APPLICABLE, SKIPPED, Trial
 
 WORTH_TRYING = 0.005  # of the step; below it there is nothing to find
 WORTH_BUNDLING = 0.02
+OF_THE_BEST = 0.1  # of the largest promise: what is less can wait until the bottleneck has moved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,16 +110,16 @@ def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | N
     return one.refusal(record), NOT_APPLICABLE
 
 
-def bundled(plan: Plan, allowed: Collection[str] = ("identical", "close")) -> list[Candidate]:
+def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The promising ones that can go together: the first settings of each, the best ones first."""
     chosen: list[Candidate] = []
-    for candidate in plan.candidates:
+    least = max(WORTH_BUNDLING, OF_THE_BEST * max((one.promise for one in candidates), default=0))
+    for candidate in candidates:
         one = optimizations.named(candidate.name)
         taken = {other.name for other in chosen}
         clash = taken & set(one.CONFLICTS) or any(
             candidate.name in optimizations.named(name).CONFLICTS for name in taken
         )
-        wanted = candidate.promise >= WORTH_BUNDLING and candidate.numerics in allowed
-        if candidate.first and wanted and not clash:
+        if candidate.first and candidate.promise >= least and not clash:
             chosen.append(candidate)
     return chosen

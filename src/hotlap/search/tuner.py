@@ -2,10 +2,12 @@
 
 1. The baseline is run again, until its noise is known.
 2. Everything that promises a good part of the step is tried together: one run tells whether the
-   diagnosis was right. If the bundle fails or changes the loss, its parts are tried one by one.
-3. What is left is tried on top of the best recipe so far, in the order of a new diagnosis.
+   diagnosis was right. Then the best so far is diagnosed anew, and so on. If a bundle fails or
+   changes the loss, its parts are tried one by one.
+3. What is left and promises something is tried on top of the best recipe so far, one by one.
 4. Each change is taken out again: what does not contribute is dropped.
-5. Baseline and winner run in turns once more; their ratio is the result.
+5. With budget to spare, what promises little gets its chance.
+6. Baseline and winner run in turns once more; their ratio is the result.
 
 A candidate gets one run to show that it is hopeless; only a promising one gets more, in turns with
 what it is compared with.
@@ -23,7 +25,7 @@ from hotlap.records import Profile
 from hotlap.search import comparing, concluding, guarding, rows
 from hotlap.search.book import BASELINE, Book, Machine, OutOfBudget, Request
 from hotlap.search.comparing import Spread
-from hotlap.search.planning import Candidate, Plan, bundled, plan
+from hotlap.search.planning import WORTH_BUNDLING, Candidate, Plan, bundled, plan
 from hotlap.tunings import (
     CHANGED,
     FASTER,
@@ -40,6 +42,7 @@ from hotlap.tunings import (
     Winner,
 )
 
+MOST_BUNDLES = 3
 MOST_RUNS = 4  # of one recipe, to decide about it
 FINAL_RUNS = 3  # of the winner and the baseline, at least
 WORTH_MORE_RUNS = 1.01
@@ -97,7 +100,9 @@ class Tuner:
             self._learn_the_noise()
             self._plan_again()
             self._refused = self._plan.refused
-            self._try_bundle()
+            self._try_bundles()
+            self._try_singles(least=WORTH_BUNDLING)
+            self._leave_one_out()
             self._try_singles()
             self._leave_one_out()
         except OutOfBudget:
@@ -136,26 +141,34 @@ class Tuner:
 
     # Trying ----------------------------------------------------------------------------------
 
-    def _try_bundle(self) -> None:
-        chosen = bundled(self._plan)
-        if len(chosen) < 2 or self._request.choice.goal == "memory":
-            return
-        recipe = BASELINE
-        for candidate in reversed(chosen):  # so that on a conflict the most promising stays
-            recipe = recipe.having(candidate.name, candidate.settings)
-        trial = self._attempt("everything promising", recipe, BASELINE)
-        if trial.status == CHANGED:
-            self._try_without_precision(recipe)
-        if self._best:
+    def _try_bundles(self) -> None:
+        """Each round has the bottleneck of the one before out of its way."""
+        for _ in range(MOST_BUNDLES):
+            chosen = bundled([one for one in self._plan.candidates if self._is_new(one)])
+            before = self._best
+            if len(chosen) < 2 or self._request.choice.goal == "memory":
+                return
+            recipe = before
+            for candidate in reversed(chosen):  # so that on a conflict the most promising stays
+                recipe = recipe.having(candidate.name, candidate.settings)
+            name = "everything promising" if not before else "everything promising now"
+            trial = self._attempt(name, recipe, before)
+            if trial.status == CHANGED:
+                self._try_without_precision(recipe, before)
+            if self._best == before:
+                return
             self._diagnose_again()
 
-    def _try_without_precision(self, recipe: Recipe) -> None:
+    def _is_new(self, candidate: Candidate) -> bool:
+        return self._is_open(candidate) and candidate.name not in self._best.changes
+
+    def _try_without_precision(self, recipe: Recipe, before: Recipe) -> None:
         """The loss changed: lower precision is the first suspect, and the rest may well be fine."""
         rest = recipe
         for name in PRECISIONS:
             rest = rest.without(name)
-        if rest and rest != recipe:
-            self._attempt("everything but precision", rest, BASELINE)
+        if rest not in (recipe, before):
+            self._attempt("everything but precision", rest, before)
 
     def _diagnose_again(self) -> None:
         profile = self._book.profile(self._best, reserve=self._reserve())
@@ -163,9 +176,11 @@ class Tuner:
             self._latest = (self._best, profile)
             self._plan_again()
 
-    def _try_singles(self) -> None:
+    def _try_singles(self, *, least: float = 0.0) -> None:
         """Each remaining candidate on top of the best; planned anew when the best has changed."""
-        while waiting := [one for one in self._plan.candidates if self._is_open(one)]:
+        while waiting := [
+            one for one in self._plan.candidates if self._is_open(one) and one.promise >= least
+        ]:
             candidate = waiting[0]
             recipe = self._best.having(candidate.name, candidate.settings)
             gained = None
@@ -267,6 +282,8 @@ class Tuner:
         if self._request.choice.goal == "memory":
             return
         for name in self._least_promising_first():
+            if name in self._gains:
+                continue
             if name in self._best.changes and len(self._best.changes) > 1:
                 self._leave_out(name)
 

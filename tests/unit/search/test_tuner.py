@@ -51,7 +51,7 @@ def row(found: Found, name: str) -> Trial:
 
 
 def test_what_helps_is_found_together_and_what_does_not_is_left_out() -> None:
-    machine = Simulated({"loader-workers 3": 2.0, "channels-last": 1.3})
+    machine = Simulated({"loader-workers": 2.0, "channels-last": 1.3})
     found = tuned(machine)
     assert found.winner is not None
     assert set(found.winner.recipe) == {"loader-workers", "channels-last"}
@@ -60,7 +60,7 @@ def test_what_helps_is_found_together_and_what_does_not_is_left_out() -> None:
 
 
 def test_each_part_of_the_winner_has_its_own_contribution() -> None:
-    found = tuned(Simulated({"loader-workers 3": 2.0, "channels-last": 1.3}))
+    found = tuned(Simulated({"loader-workers": 2.0, "channels-last": 1.3}))
     assert found.winner is not None
     parts = {part.name: part for part in found.winner.parts}
     assert parts["channels-last"].speedup is not None
@@ -92,7 +92,7 @@ def test_two_wins_that_cancel_are_not_both_kept() -> None:
 
 @pytest.mark.parametrize("status", [FAILED, OUT_OF_MEMORY])
 def test_a_part_that_breaks_does_not_cost_the_others_their_chance(status: str) -> None:
-    machine = Simulated({"loader-workers 3": 2.0}, trouble={"compile": status})
+    machine = Simulated({"loader-workers": 2.0}, trouble={"compile": status})
     found = tuned(machine)
     assert found.winner is not None
     assert set(found.winner.recipe) == {"loader-workers"}
@@ -101,7 +101,7 @@ def test_a_part_that_breaks_does_not_cost_the_others_their_chance(status: str) -
 
 
 def test_a_recipe_that_changes_the_loss_is_refused_however_fast_it_is() -> None:
-    machine = Simulated({"channels-last": 3.0, "loader-workers 3": 1.5}, worse={"channels-last": 1})
+    machine = Simulated({"channels-last": 3.0, "loader-workers": 1.5}, worse={"channels-last": 1})
     found = tuned(machine)
     assert found.winner is not None
     assert set(found.winner.recipe) == {"loader-workers"}
@@ -110,11 +110,12 @@ def test_a_recipe_that_changes_the_loss_is_refused_however_fast_it_is() -> None:
 
 
 def test_the_precision_is_suspected_first_when_a_bundle_changes_the_loss() -> None:
+    shares = {"compute": 0.7, "input": 0.3}
     machine = Simulated(
-        {"precision-bf16": 2.0, "channels-last": 1.4, "loader-workers 3": 1.5},
+        {"precision-bf16": 2.0, "channels-last": 1.4, "loader-workers": 1.5},
         worse={"precision-bf16": 1.0},
     )
-    found = tuned(machine)
+    found = tuned(machine, shares=shares)
     assert row(found, "everything promising").status == CHANGED
     assert row(found, "everything but precision").status == FASTER
     assert found.winner is not None
@@ -180,7 +181,7 @@ def test_runs_of_a_promising_candidate_alternate_with_what_it_is_compared_with()
 
 
 def test_the_budget_is_kept_and_the_rest_is_marked() -> None:
-    machine = Simulated({"loader-workers 3": 2.0, "channels-last": 1.3})
+    machine = Simulated({"loader-workers": 2.0, "channels-last": 1.3})
     found = tuned(machine, budget=100.0)
     assert machine.clock() < 140
     skipped = [trial for trial in found.trials if trial.status == SKIPPED]

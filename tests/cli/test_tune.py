@@ -1,0 +1,292 @@
+"""The real tuning: what helps is found and proven, what harms is refused, nothing is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from scripted import SCRIPTS, clean_environment
+
+OPTIMIZATIONS = Path(__file__).parents[1] / "optimizations"
+
+
+class Tuned:
+    def __init__(self, done: subprocess.CompletedProcess[str], answer: Path) -> None:
+        self.code, self.output, self.errors = done.returncode, done.stdout, done.stderr
+        self.result: dict[str, Any] = json.loads(answer.read_text()) if answer.exists() else {}
+
+    def row(self, name: str) -> dict[str, Any]:
+        found = [trial for trial in self.result["trials"] if trial["name"] == name]
+        assert found, [trial["name"] for trial in self.result["trials"]]
+        row: dict[str, Any] = found[0]
+        return row
+
+
+def with_files(*names: str) -> dict[str, str]:
+    files = [str(OPTIMIZATIONS / f"{name.replace('-', '_')}.py") for name in names]
+    return {"HOTLAP_OPTIMIZATIONS": os.pathsep.join(files)}
+
+
+def words(folder: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "hotlap", "tune", "--json", str(folder / "answer.json"), *options]
+
+
+@pytest.fixture
+def tune(tmp_path: Path) -> Callable[..., Tuned]:
+    def call(script: str, *options: str, cwd: Path | None = None, **extra: str) -> Tuned:
+        done = subprocess.run(
+            [*words(tmp_path, *options), str(SCRIPTS / script)],
+            cwd=cwd or tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            env=clean_environment(COLUMNS="130", **extra),
+            check=False,
+        )
+        return Tuned(done, tmp_path / "answer.json")
+
+    return call
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".hotlap" not in path.parts
+    }
+
+
+def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
+    tune: Callable[..., Tuned], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "checkpoint.pt").write_bytes(b"of last night")
+    (home / "training.log").write_text("epoch 89\n")
+    before = digest(home)
+
+    tuned = tune("tunable_storage.py", "--only", "loader-workers", "--budget", "100s", cwd=home)
+
+    assert tuned.code == 0, tuned.errors
+    winner = tuned.result["winner"]
+    assert winner["recipe"]["loader-workers"]["workers"] >= 1
+    assert winner["speedup"]["low"] > 1.2
+    assert winner["guard"]["status"] == "passed"
+    assert winner["parts"][0]["by_hand"].startswith("DataLoader(")
+    assert tuned.result["noise"]["runs"] >= 2
+    assert "times as fast" in tuned.output
+    assert "hotlap run" in tuned.output
+    after = digest(home)
+    recipe = home / "hotlap.toml"
+    assert after.pop("hotlap.toml")
+    assert after == before
+    run = Path(tuned.result["folder"])
+    assert (run / "recipe.toml").read_text() == recipe.read_text()
+    assert "[loader-workers]" in recipe.read_text()
+    assert (run / "report.html").read_text().startswith("<!doctype html>")
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "hotlap", "run", str(SCRIPTS / "tunable_storage.py"), "--steps=3"],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=clean_environment(),
+        check=False,
+    )
+    assert ran.returncode == 0
+    assert ran.stdout == "done\n"
+    assert ran.stderr.splitlines()[-1] == "hotlap: applied loader-workers."
+
+    recipe.write_text("schema = 1\n")
+    again = tune(
+        "tunable_storage.py", "--only", "loader-workers", "--resume", "--budget", "100s", cwd=home
+    )
+    assert "finished runs are taken from there" in again.errors
+    assert recipe.read_text() == "schema = 1\n"
+    assert "stays as it is; --force replaces it" in again.errors
+
+
+def test_what_changes_the_loss_is_refused(tune: Callable[..., Tuned]) -> None:
+    tuned = tune(
+        "loses_precision.py",
+        *("--only", "coarse", "--only", "sign-error"),
+        **with_files("coarse", "sign-error"),
+    )
+    assert tuned.code == 0, tuned.errors
+    for name in ("coarse", "sign-error"):
+        assert tuned.row(name)["status"] == "changed the loss"
+        assert tuned.row(name)["guard"]["status"] == "changed"
+    assert tuned.result["winner"] is None
+
+
+FAULTS = {
+    "fills-the-disk": ("failed", "No space left on device"),
+    "hangs": ("timed out", "no step for"),
+    "is-killed": ("out of memory", "SIGKILL"),
+    "raises": ("failed", "RuntimeError: planted: the first line <b>"),
+    "runs-out-of-memory": ("out of memory", "allocate"),
+    "segfaults": ("failed", "SIGSEGV"),
+    "writes-garbage": ("failed", "no training step was measured"),
+}
+
+
+def test_faults_are_rows_with_reasons_and_leave_nothing_behind(
+    tune: Callable[..., Tuned], tmp_path: Path
+) -> None:
+    names = [*FAULTS, "leaves-children"]
+    only = [word for name in names for word in ("--only", name)]
+    tuned = tune("tunable_storage.py", *only, "--timeout", "10", **with_files(*names))
+    assert tuned.code == 0, tuned.errors
+    for name, (status, reason) in FAULTS.items():
+        assert tuned.row(name)["status"] == status, name
+        assert reason in tuned.row(name)["reason"]
+        assert Path(tuned.row(name)["log"]).exists()
+        assert reason.split(":")[0] in tuned.output
+    assert tuned.row("leaves-children")["status"] in ("no difference", "slower", "faster")
+    assert not alive("hotlap-test-orphan")
+    assert "Traceback" not in tuned.errors
+    page = (Path(tuned.result["folder"]) / "report.html").read_text()
+    assert "&lt;b&gt;" in page
+    assert "the first line <b>" not in page
+
+
+def alive(word: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(word in part for part in process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*words(tmp_path, *options), str(SCRIPTS / "tunable_storage.py")],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(**with_files("does-nothing")),
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def journal(folder: Path) -> list[str]:
+    found = list(folder.glob(".hotlap/tune-*/journal.jsonl"))
+    return found[0].read_text().splitlines() if found else []
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_a_killed_tuning_leaves_nothing_running_and_goes_on_where_it_was(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = started("--only", "does-nothing")
+    wait_for(lambda: len(journal(tmp_path)) >= 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not alive(str(tmp_path)), 30)
+    finished = journal(tmp_path)
+
+    resumed = started("--only", "does-nothing", "--resume")
+    _, errors = resumed.communicate(timeout=200)
+    assert resumed.returncode == 0, errors
+    assert f"{len(finished)} finished runs are taken from there" in errors
+    assert journal(tmp_path)[: len(finished)] == finished
+    result = json.loads((tmp_path / "answer.json").read_text())
+    row = next(trial for trial in result["trials"] if trial["name"] == "does-nothing")
+    assert row["status"] in ("no difference", "slower", "faster")
+    assert len(list(tmp_path.glob(".hotlap/tune-*"))) == 1
+
+
+def test_an_interrupted_tuning_keeps_its_rows(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = started("--only", "does-nothing")
+    wait_for(lambda: len(journal(tmp_path)) >= 1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with hotlap tune --resume" in errors
+    assert "Traceback" not in errors
+    result = json.loads((tmp_path / "answer.json").read_text())
+    assert result["complete"] is False
+    assert result["baseline"]["step"]["count"] > 0
+    assert not alive(str(tmp_path))
+
+
+def test_a_dry_run_says_what_would_be_tried_and_why_not_the_rest(
+    tune: Callable[..., Tuned], tmp_path: Path
+) -> None:
+    folder = tmp_path / "readonly"
+    folder.mkdir()
+    folder.chmod(0o555)
+    tuned = tune("tunable_storage.py", "--dry-run", "--out", str(tmp_path / "runs"), cwd=folder)
+    assert tuned.code == 0, tuned.errors
+    assert "would be tried" in tuned.row("loader-workers 2")["reason"]
+    assert tuned.row("tf32")["status"] == "not applicable"
+    assert tuned.row("tf32")["reason"] == "training runs on the CPU"
+    assert "--allow batch-size" in tuned.row("batch-size")["reason"]
+    assert tuned.result["winner"] is None
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--only", "chanels-last"), "Did you mean channels-last?"),
+        (("--skip", "nonsense"), "there is no such optimization"),
+        (("--budget", "soon"), "say it like 10m, 90s or 1h30m"),
+        (("--budget", "0s"), "must be positive"),
+        (("--goal", "fame"), "one of speed, memory"),
+        (("--steps-planned", "0"), "must be positive"),
+    ],
+)
+def test_a_wrong_request_is_a_sentence_and_leaves_nothing(
+    options: tuple[str, ...], text: str, tune: Callable[..., Tuned], tmp_path: Path
+) -> None:
+    tuned = tune("tunable_storage.py", *options)
+    assert tuned.code == 2
+    assert text in " ".join(tuned.errors.split())
+    assert not (tmp_path / ".hotlap").exists()
+
+
+def test_a_baseline_that_fails_is_told_with_its_traceback(
+    tune: Callable[..., Tuned], tmp_path: Path
+) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("import torch\nraise RuntimeError('no data today')\n")
+    tuned = tune(str(script))
+    assert tuned.code == 3
+    assert "no data today" in tuned.errors
+    assert "failed with exit code 1" in tuned.errors
