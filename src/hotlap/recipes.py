@@ -12,6 +12,7 @@ workers = 8
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
@@ -96,7 +97,7 @@ class Recipe:
         return " + ".join(parts) or "baseline"
 
     def to_toml(self, *comments: str) -> str:
-        lines = [f"# {line}" for text in comments for line in text.splitlines()]
+        lines = [f"# {_printable(line)}" for text in comments for line in text.splitlines()]
         lines.append(f"schema = {SCHEMA}")
         for name, settings in self.changes.items():
             lines += ["", f"[{name}]"]
@@ -104,20 +105,22 @@ class Recipe:
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str], *comments: str) -> None:
-        file = Path(path)
+        """Whole or not at all; through a link, not over it."""
+        file = Path(os.path.realpath(path))
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            temporary.write_text(self.to_toml(*comments))
+            temporary.write_text(self.to_toml(*comments), encoding="utf-8")
             temporary.replace(file)
         except OSError as problem:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise UsageError(f"{file} cannot be written: {problem.strerror}.") from problem
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recipe:
         file = Path(path)
         try:
-            content = tomllib.loads(file.read_text())
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError as problem:
             raise UsageError(f"The recipe {file} cannot be read: {problem.strerror}.") from problem
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
@@ -169,21 +172,32 @@ def _near(name: str, known: list[str]) -> str:
     return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(known)}."
 
 
+def _printable(line: str) -> str:
+    """A command may hold characters that TOML does not take, or that are no text at all."""
+    shown = "".join(
+        one if one == "\t" or ord(one) >= 32 and ord(one) != 127 else "?" for one in line
+    )
+    return shown.encode("utf-8", "replace").decode("utf-8")
+
+
 def _check(name: str, settings: Any, source: str) -> None:
     known = [one.NAME for one in optimizations.known()]
     if name not in known:
         raise UsageError(f"{source} names {name}, which is no optimization.{_near(name, known)}")
     if not isinstance(settings, dict):
         raise UsageError(f"{source}: {name} must be a table, like [{name}].")
-    allowed = optimizations.named(name).SETTINGS
+    one = optimizations.named(name)
+    allowed = one.SETTINGS
     for key, value in settings.items():
         if key not in allowed:
             has = f"It has {', '.join(allowed)}." if allowed else "It has none."
             raise UsageError(f"{source}: {name} has no setting {key}. {has}")
         choices = allowed[key]
         if choices is int:
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise UsageError(f"{source}: {name} {key} is {value!r}; it must be a number.")
+            least = getattr(one, "LEAST", {}).get(key, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                must = f"a whole number, {least} or more"
+                raise UsageError(f"{source}: {name} {key} is {value!r}; it must be {must}.")
         elif value not in choices:
             words = ", ".join(map(str, choices))
             raise UsageError(f"{source}: {name} {key} is {value!r}; it is one of {words}.")

@@ -74,6 +74,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     compile_seconds: float | None = None
     cold: bool = False  # it was compiled here for the first time, not taken from the cache
     seed: int = 0  # the shift of the script's random numbers
+    other_cores: float | None = None  # burned by everything else on the machine meanwhile
+    disturbed: bool = False  # by that; left out of comparisons where there are quiet runs
     seconds: float = 0.0
     steps: int = 0
     losses: tuple[float | None, ...] = ()

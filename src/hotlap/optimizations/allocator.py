@@ -84,7 +84,8 @@ _EXPANDABLE = "expandable_segments:True"
 
 
 def by_hand(settings: dict[str, Any]) -> str:
-    made = environment(settings, {})
+    kind = settings.get("kind", "expandable-segments")
+    made = environment(settings, {}) or {"LD_PRELOAD": _LIBRARIES[kind][0]}
     return "\n".join(f"export {name}={value}" for name, value in made.items())
 
 

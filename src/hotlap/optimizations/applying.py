@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
+from hotlap.errors import UsageError
 from hotlap.optimizations import known
 from hotlap.optimizations.training import Training
 
@@ -20,12 +22,12 @@ def apply(
     for one in known():
         if one.NAME in changes:
             one.install(training, changes[one.NAME])
-    if model is not None:
-        training.begin(model)
     if optimizer is not None:
         _change_optimizer(changes, optimizer)
-        for told in training.told_of_optimizers:
-            told(optimizer)
+        training.made(optimizer)
+        _pass_on(optimizer)
+    if model is not None:
+        training.begin(model)
     if loader is not None:
         loader = _remade(training, loader)
     return model, optimizer, loader
@@ -36,10 +38,6 @@ class _AtHand(Training):
 
     def __init__(self, torch: Any) -> None:
         super().__init__(torch, None)
-
-    @property
-    def told_of_optimizers(self) -> list[Any]:
-        return self._made
 
     def change_arguments(self, arguments: dict[str, Any]) -> None:
         for _, change in self._loader_changes:
@@ -62,28 +60,57 @@ def _change_optimizer(changes: dict[str, dict[str, Any]], optimizer: Any) -> Non
     for name, (on, off) in _FLAGS.items():
         if name in changes:
             for group in optimizer.param_groups:
-                if on in group:
+                if on in group and not group.get("differentiable"):
                     group[on], group[off] = True, False
+
+
+def _pass_on(optimizer: Any) -> None:
+    """A schedule made before has put its own step on the optimizer, around the class's old one."""
+    if "step" not in vars(optimizer):
+        return
+
+    @functools.wraps(optimizer.step)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        optimizer._opt_called = True  # what the schedule looks at
+        return type(optimizer).step(optimizer, *args, **kwargs)
+
+    optimizer.step = step
 
 
 def _remade(training: _AtHand, loader: Any) -> Any:
     """A loader of the same kind with changed arguments; the same one where nothing changes."""
-    names = [
-        name
-        for name in inspect.signature(type(loader).__init__).parameters
-        if name not in ("self", "shuffle") and hasattr(loader, name)
-    ]
-    before = {name: getattr(loader, name) for name in names}
-    custom = type(loader.batch_sampler).__name__ != "BatchSampler" and loader.batch_size is None
-    if custom:
-        for name in ("batch_size", "sampler", "drop_last"):
-            before.pop(name, None)
-    else:
-        before.pop("batch_sampler", None)
-    if not before.get("num_workers"):
-        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
-            before.pop(name, None)
+    before = _arguments(training.torch, loader)
     changed = dict(before)
     training.change_arguments(changed)
-    same = changed.keys() == before.keys() and all(changed[k] is before[k] for k in changed)
-    return loader if same else type(loader)(**changed)
+    if changed.keys() == before.keys() and all(changed[k] is before[k] for k in changed):
+        return loader
+    kind = type(loader)
+    try:
+        inspect.signature(kind).bind(**changed)
+    except TypeError as problem:
+        wanted = [f"{k}={v!r}" for k, v in changed.items() if k not in before or before[k] is not v]
+        raise UsageError(
+            f"A {kind.__name__} cannot be made anew from its attributes: {problem}. "
+            f"Make it with {', '.join(wanted)} yourself, and leave the loader out."
+        ) from problem
+    return kind(**changed)
+
+
+def _arguments(torch: Any, loader: Any) -> dict[str, Any]:
+    """What a loader like this one is made with, read from its attributes."""
+    own = inspect.signature(type(loader)).parameters
+    names = set(own)
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values()):
+        names |= inspect.signature(torch.utils.data.DataLoader).parameters.keys()
+    found = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+    if loader.batch_sampler is not None and loader.batch_size is None:
+        left_out = {"batch_size", "sampler", "drop_last"}
+    else:
+        left_out = {"batch_sampler"}
+    if isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        left_out.add("sampler")
+    if "sampler" in found:
+        left_out.add("shuffle")
+    if not loader.num_workers:
+        left_out |= {"prefetch_factor", "persistent_workers", "multiprocessing_context"}
+    return {name: value for name, value in found.items() if name not in left_out}

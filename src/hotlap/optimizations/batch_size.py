@@ -3,6 +3,8 @@
 ## What it does
 Multiplies the training loader's batch size, and the learning rate of every optimizer: by the same
 factor for SGD ("linear"), by its square root for adaptive ones ("sqrt"), or not at all ("keep").
+The rate is multiplied for each update and put back after it, whatever sets it: a schedule, the
+script, a checkpoint.
 
 ## Why it helps
 Each launch, each synchronisation and each optimizer step is shared by more samples; large GPUs are
@@ -79,11 +81,19 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         arguments["batch_size"] = int(arguments.get("batch_size", 1)) * factor
 
     def scale(optimizer: Any) -> None:
-        for group in optimizer.param_groups:
-            if "lr" in group:
-                group["lr"] = group["lr"] * by
-        if "lr" in optimizer.defaults:
-            optimizer.defaults["lr"] = optimizer.defaults["lr"] * by
+        plain: list[Any] = []
+
+        def before(this: Any, args: Any, kwargs: Any) -> None:
+            plain[:] = [group.get("lr") for group in this.param_groups]
+            for group, rate in zip(this.param_groups, plain, strict=True):
+                group.update({} if rate is None else {"lr": rate * by})
+
+        def after(this: Any, args: Any, kwargs: Any) -> None:
+            for group, rate in zip(this.param_groups, plain, strict=True):
+                group.update({} if rate is None else {"lr": rate})
+
+        optimizer.register_step_pre_hook(before)
+        optimizer.register_step_post_hook(after)
 
     training.change_loaders(NAME, change)
     if rule != "keep":

@@ -54,29 +54,50 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
+    torch = training.torch
+
+    def wrap(module: Any, call: Call) -> Call:
+        return _converting(torch, call) if _has_convolutions(torch, module) else call
+
     training.when_training_starts(NAME, lambda module: apply(training, module))
-    training.around_forward(NAME, lambda module, call: _converting(training.torch, call))
+    training.around_forward(NAME, wrap)
 
 
 def apply(training: Training, module: Any) -> None:
     torch = training.torch
-    if not any(isinstance(part, torch.nn.modules.conv._ConvNd) for part in module.modules()):
-        training.refused(NAME, f"{type(module).__name__} has no convolutions")
+    if not _has_convolutions(torch, module):
+        training.refused(NAME, f"{type(module).__name__} has no 2-d convolutions")
         return
     module.to(memory_format=torch.channels_last)
+    for optimizer in training.optimizers:
+        _follow(torch, module, optimizer)
     training.applied(NAME, type(module).__name__)
+
+
+def _has_convolutions(torch: Any, module: Any) -> bool:
+    kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
+    return any(isinstance(part, kinds) for part in module.modules())
+
+
+def _follow(torch: Any, module: Any, optimizer: Any) -> None:
+    """Momentum out of a checkpoint: fused updates go wrong where it is laid out differently."""
+    for parameter in module.parameters():
+        state = optimizer.state.get(parameter, {})
+        for key, value in state.items():
+            if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
+                state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def _converting(torch: Any, call: Call) -> Call:
     layout = torch.channels_last
 
+    def converted(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dim() == 4:
+            return value.contiguous(memory_format=layout)
+        return value
+
     def converting(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(
-            value.contiguous(memory_format=layout)
-            if isinstance(value, torch.Tensor) and value.dim() == 4
-            else value
-            for value in args
-        )
-        return call(*args, **kwargs)
+        named = {key: converted(value) for key, value in kwargs.items()}
+        return call(*map(converted, args), **named)
 
     return converting

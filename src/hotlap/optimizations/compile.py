@@ -6,7 +6,8 @@ in checkpoints stay as they are. `mode = "reduce-overhead"` records the kernels 
 CUDA graphs and replays them; steps are marked, and outputs handed out as copies, so that nothing
 is overwritten while the script still holds it. Only training calls with the shapes of the first
 one run compiled; a smaller last batch and evaluation run as before and cost no new compilation.
-Where shapes keep changing it compiles for any shape instead.
+Other shapes that come to stay are compiled for as well; where they keep changing it compiles for
+any shape instead.
 
 ## Why it helps
 Fewer passes over memory, and far fewer launches: a step bound by launching kernels can become
@@ -25,8 +26,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
-from hotlap.optimizations.training import Way, unwrap
+from hotlap.optimizations import nests, reading
+from hotlap.optimizations.roots import Way, unwrap
 from hotlap.probes.modules import DOOR
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ SETTINGS: dict[str, Any] = {"mode": MODES}
 GRAPHS = ("reduce-overhead", "max-autotune")
 SHAPES_BEFORE_ANY = 4  # as many different ones among the first calls mean that they keep changing
 FIRST_CALLS = 16
+IN_A_ROW = 3  # calls of another shape: the first one was a dry run, or the images have grown
 
 
 def refusal(record: Record) -> str | None:
@@ -97,7 +99,7 @@ def _wrap(training: Training, module: Any, call: Call, mode: str, steps: Any) ->
         return call
     if inner is not module:  # compiled one level down, where the wrapper passes the call on to
         below = inner.__dict__.get(DOOR) or inner._call_impl
-        inner.__dict__[DOOR] = Way(Compiled(training, inner, below, mode, steps))
+        inner.__dict__[DOOR] = Way(Compiled(training, inner, below, mode, steps), below)
     training.applied(NAME, f"{type(inner).__name__}, {mode}")
     return call if inner is not module else Compiled(training, module, call, mode, steps)
 
@@ -116,28 +118,41 @@ class Compiled:
         self._fast = torch.compile(call, mode=self._mode, dynamic=False)
         self._shapes: Any = None
         self._others: set[Any] = set()
+        self._latest: Any = None  # of other shapes
+        self._in_a_row = 0
         self._calls = 0
         self._any = False  # compiled for any shape
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._module.training or not self._torch.is_grad_enabled():
+        torch = self._torch
+        if torch.compiler.is_compiling():  # as part of something the script compiles
             return self._plain(*args, **kwargs)
-        if not self._any:
-            shapes = _shapes(self._torch, args, kwargs)
-            if self._shapes is None:
-                self._shapes = shapes
-            self._calls += 1
-            if shapes != self._shapes:
-                if self._calls <= FIRST_CALLS:
-                    self._others.add(shapes)
-                if len(self._others) >= SHAPES_BEFORE_ANY and self._steps is None:
-                    self._take_any()
-                else:
-                    return self._plain(*args, **kwargs)
+        if not self._module.training or not torch.is_grad_enabled():
+            return self._plain(*args, **kwargs)
+        if not self._any and not self._fits(_shapes(torch, args, kwargs)):
+            return self._plain(*args, **kwargs)
         if self._steps is None:
             return self._run(args, kwargs)
         self._steps.mark()
-        return copied(self._torch, self._run(args, kwargs))
+        return nests.replaced(torch, self._run(args, kwargs), lambda tensor: tensor.clone())
+
+    def _fits(self, shapes: Any) -> bool:
+        """Whether these are the shapes it is compiled for, or becomes compiled for."""
+        self._calls += 1
+        if self._shapes is None or shapes == self._shapes:
+            self._shapes, self._in_a_row = shapes, 0
+            return True
+        if self._calls <= FIRST_CALLS:
+            self._others.add(shapes)
+        if len(self._others) >= SHAPES_BEFORE_ANY and self._steps is None:
+            self._take_any()
+            return True
+        self._in_a_row = self._in_a_row + 1 if shapes == self._latest else 1
+        self._latest = shapes
+        if self._in_a_row < IN_A_ROW:
+            return False
+        self._shapes = shapes
+        return True
 
     def _run(self, args: Any, kwargs: Any) -> Any:
         if not self._training.forgiving or self._calls > FIRST_CALLS:
@@ -172,6 +187,8 @@ class _Steps:
 
 
 def _shapes(torch: Any, args: Any, kwargs: Any) -> Any:
+    """What a compiled call is good for: shapes of tensors, and plain values, each in its place."""
+
     def of(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return tuple(value.shape)
@@ -179,20 +196,6 @@ def _shapes(torch: Any, args: Any, kwargs: Any) -> Any:
             return tuple(map(of, value))
         if isinstance(value, dict):
             return tuple((key, of(item)) for key, item in value.items())
-        return value if isinstance(value, (bool, str)) else None
+        return value if isinstance(value, (bool, int, float, str)) else None
 
     return of(args), of(kwargs)
-
-
-def copied(torch: Any, value: Any) -> Any:
-    """The same nest of things, with tensors that no later replay writes to."""
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(copied(torch, item) for item in value))
-    if type(value) in (list, tuple):
-        return type(value)(copied(torch, item) for item in value)
-    if isinstance(value, dict):
-        for key, item in list(value.items()):
-            value[key] = copied(torch, item)
-    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ def install(torch: Any, folder: Path, settings: dict[str, Any]) -> Training:
     if seed is not None:  # a script that seeds itself does so after this
         torch.manual_seed(seed)
         random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed)
         if seed:
             seeds.shift(torch, seed)
     changes = settings.get("recipe") or {}

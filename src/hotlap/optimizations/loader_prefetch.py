@@ -37,6 +37,8 @@ def refusal(record: Record) -> str | None:
         return "no DataLoader feeds the training"
     if not loader.workers:
         return "the loader has no workers"
+    if not candidates(record):
+        return f"the workers already keep {loader.prefetch_factor} batches ready"
     return None
 
 

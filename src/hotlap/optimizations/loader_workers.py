@@ -18,6 +18,7 @@ One argument of the DataLoader.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading
@@ -31,6 +32,8 @@ NUMERICS = "close"  # augmentation draws its random numbers elsewhere
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"workers": int}
+LEAST = {"workers": 0}  # other settings of optimizations start at 1
+HEADROOM = 1.5
 LEAST_SHARED_BYTES = 256 << 20
 WORKER_BYTES = 400 << 20  # what a forked worker that has imported torch comes to own
 
@@ -62,15 +65,24 @@ def most(record: Record) -> int:
     return max(0, room)
 
 
-def candidates(record: Record) -> list[dict[str, Any]]:
-    """The likely best first: all cores but one, half of them, all, none; then the search narrows.
+def needed(record: Record) -> int:
+    """Workers that would make batches as fast as the rest of the step uses them up, and half more.
 
-    With a loader that hardly waits there is nothing to win, but fewer workers may do as well.
+    One process makes a batch in the time the step waits for it; each of several makes its share.
     """
+    loader, waiting = reading.loader(record), record.phases["input"].share or 0.0
+    now = max(1, loader.workers) if loader else 1
+    busy = max(0.02, 1 - waiting)
+    makes = now / busy if loader and loader.workers else waiting / busy
+    return max(1, min(reading.cores(record), math.ceil(HEADROOM * makes)))
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    """The likely best first: as many as the wait for input calls for; then some around it."""
     loader = reading.loader(record)
     now = loader.workers if loader else 0
     cores = reading.cores(record)
-    wanted = [max(1, cores - 1), max(1, cores // 2), cores, 0]
+    wanted = [needed(record), cores, max(1, cores // 2), max(1, cores - 1), 0]
     room = most(record)
     found: list[int] = []
     for number in wanted:

@@ -23,9 +23,15 @@ def _items(value: Any) -> Any:
         return value.values()
     if isinstance(value, (list, tuple)):
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return vars(value).values()
-    return ()
+    return _fields(value).values()
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Of a dataclass; nothing for anything else."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return {}
+    names = [field.name for field in dataclasses.fields(value)]
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def replaced(torch: Any, value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
@@ -38,18 +44,21 @@ def replaced(torch: Any, value: Any, change: Callable[[Any], Any], depth: int = 
         return change(value)
     if depth >= DEPTH:
         return value
+    if type(value).__name__ == "PackedSequence":
+        return value  # some of its tensors belong on the CPU
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(again, value))
     if type(value) in (list, tuple):
         return type(value)(map(again, value))
-    if isinstance(value, dict):
-        other = copy.copy(value)  # a class of its own stays that class
-        for key, item in value.items():
-            other[key] = again(item)
-        return other
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        made = copy.copy(value)
-        for name, item in vars(value).items():
-            object.__setattr__(made, name, again(item))
-        return made
-    return value
+    before = value if isinstance(value, dict) else _fields(value)
+    changed = {key: again(item) for key, item in before.items()}
+    changed = {key: item for key, item in changed.items() if item is not before[key]}
+    if not changed:
+        return value
+    other = copy.copy(value)  # a class of its own stays that class
+    for key, item in changed.items():
+        if isinstance(value, dict):
+            other[key] = item
+        else:
+            object.__setattr__(other, key, item)
+    return other

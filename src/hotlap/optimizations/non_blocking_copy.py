@@ -18,6 +18,7 @@ One argument of each copy.
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import nests, reading
@@ -56,7 +57,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 def install(training: Training, settings: dict[str, Any]) -> None:
     torch = training.torch
-    recent: dict[int, None] = {}
+    recent: dict[int, Any] = {}  # addresses, with weak references to the tensors they were of
     base = torch.utils.data.dataloader._BaseDataLoaderIter
     plain_next = base.__next__
 
@@ -65,7 +66,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         batch = plain_next(this)
         if getattr(this, "_pin_memory", False):
             for tensor in nests.tensors(torch, batch):
-                recent[tensor.data_ptr()] = None
+                recent[tensor.data_ptr()] = weakref.ref(tensor)
             while len(recent) > REMEMBERED:
                 del recent[next(iter(recent))]
         return batch
@@ -75,7 +76,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         _replace(training, name, recent)
 
 
-def _replace(training: Training, name: str, recent: dict[int, None]) -> None:
+def _replace(training: Training, name: str, recent: dict[int, Any]) -> None:
     torch = training.torch
     plain = getattr(torch.Tensor, name)
     is_compiling = torch.compiler.is_compiling
@@ -84,13 +85,24 @@ def _replace(training: Training, name: str, recent: dict[int, None]) -> None:
     def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             is_compiling()
-            or tensor.is_cuda
-            or tensor.data_ptr() not in recent
+            or not recent
             or "non_blocking" in kwargs
-            or not tensor.is_pinned()
+            or any(isinstance(argument, bool) for argument in args)  # given by place
+            or not _from_loader(tensor, recent)
         ):
             return plain(tensor, *args, **kwargs)
         training.applied(NAME)
         return plain(tensor, *args, **{**kwargs, "non_blocking": True})
 
     setattr(torch.Tensor, name, copy)
+
+
+def _from_loader(tensor: Any, recent: dict[int, Any]) -> bool:
+    try:
+        if tensor.is_cuda or tensor.data_ptr() not in recent:
+            return False
+    except RuntimeError:  # sparse, or inside of vmap: it has no address
+        return False
+    # Once the loader's tensor is gone its memory may be one the script has pinned.
+    alive = recent[tensor.data_ptr()]() is not None
+    return alive and bool(tensor.is_pinned())

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hotlap.optimizations import nests
+
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Call
 
@@ -30,15 +32,5 @@ def around(torch: Any, dtype: Any) -> Callable[[Any, Call], Call]:
 
 def widened(torch: Any, value: Any) -> Any:
     """The same nest of things, with tensors of reduced precision as float32."""
-    if isinstance(value, torch.Tensor):
-        return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(widened(torch, item) for item in value))
-    if type(value) in (list, tuple):
-        return type(value)(widened(torch, item) for item in value)
-    if isinstance(value, dict):
-        for key, item in list(value.items()):  # in place: it may be a class of the model's own
-            wide = widened(torch, item)
-            if wide is not item:
-                value[key] = wide
-    return value
+    reduced = (torch.bfloat16, torch.float16)
+    return nests.replaced(torch, value, lambda one: one.float() if one.dtype in reduced else one)

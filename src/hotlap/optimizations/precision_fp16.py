@@ -20,9 +20,10 @@ Autocast, and a `GradScaler` around backward, clipping and step.
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import precision, reading
+from hotlap.optimizations import precision, reading, weights
 from hotlap.optimizations.precision_bf16 import already_reduced
 
 if TYPE_CHECKING:
@@ -89,9 +90,11 @@ class Scaling:
         self._good = 0
         self._overflow: Any = None  # a tensor on the device, not 0 once a gradient was not finite
         self._answer: bool | None = None  # the same, read; stands until the next backward pass
+        self._roots: list[Any] = []  # weak references
 
     def begin(self, module: Any) -> None:
         self._active = True
+        self._roots.append(weakref.ref(module))
         self._training.applied(NAME, type(module).__name__)
 
     def wrap_backward(self) -> None:
@@ -100,40 +103,47 @@ class Scaling:
 
         @functools.wraps(plain)
         def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if not self._active or torch.compiler.is_compiling():
+            start = None
+            if self._active and not torch.compiler.is_compiling():
+                start = weights.weighted(torch, tensors, grad_tensors, self.scale)
+            if start is None:
                 return plain(tensors, grad_tensors, *args, **kwargs)
-            outputs = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-            given = kwargs.pop("grad_variables", None) or grad_tensors
-            given = [given] if isinstance(given, torch.Tensor) else list(given or [])
-            given += [None] * (len(outputs) - len(given))
-            scaled = [
-                (torch.ones_like(output) if gradient is None else gradient) * self.scale
-                for output, gradient in zip(outputs, given, strict=True)
-            ]
             if self._answer is not None:  # an optimizer has stepped: a new round begins
                 self._answer = self._overflow = None
-            waiting = self._gradients()
-            if waiting:  # accumulated before: made to match what is added now
-                torch._foreach_mul_(waiting, self.scale)
-            result = plain(outputs, scaled, *args, **kwargs)
-            self._unscale()
-            return result
+            trained, others = self._gradients()
+            if trained or others:  # accumulated before: made to match what is added now
+                torch._foreach_mul_(trained + others, self.scale)
+            try:
+                return plain(*start, *args, **kwargs)
+            finally:
+                self._unscale()
 
         torch.autograd.backward = backward
 
-    def _gradients(self) -> list[Any]:
-        found: dict[int, Any] = {}
-        for optimizer in self._training.optimizers:
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None and not parameter.grad.is_sparse:
-                        found[id(parameter)] = parameter.grad
-        return list(found.values())
+    def _gradients(self) -> tuple[list[Any], list[Any]]:
+        """Of what is trained, and of the rest of the models: clipping may look at that too."""
+        trained = {
+            id(parameter): parameter.grad
+            for optimizer in self._training.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+        modules = [module for module in (one() for one in self._roots) if module is not None]
+        others = {
+            id(parameter): parameter.grad
+            for module in modules
+            for parameter in module.parameters()
+            if id(parameter) not in trained
+        }
+        return _present(trained), _present(others)
 
     def _unscale(self) -> None:
         torch = self.torch
+        trained, others = self._gradients()
+        for gradient in others:  # nobody sets these to zero, so nothing may overflow in them
+            gradient.mul_(1.0 / self.scale).nan_to_num_(0.0, 0.0, 0.0)
         by_kind: dict[Any, list[Any]] = {}
-        for gradient in self._gradients():
+        for gradient in trained:
             by_kind.setdefault((gradient.device, gradient.dtype), []).append(gradient)
         for (device, _), gradients in by_kind.items():
             if self._overflow is None:
@@ -153,11 +163,19 @@ class Scaling:
         @functools.wraps(plain)
         def step(this: Any, *args: Any, **kwargs: Any) -> Any:
             if self._active and self._overflowed():
+                self._drop(this)
                 return None
             return plain(this, *args, **kwargs)
 
         step._hotlap_guard = self  # type: ignore[attr-defined]
         kind.step = step
+
+    def _drop(self, optimizer: Any) -> None:
+        """What has overflowed must not count against another optimizer's step."""
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.zero_()
 
     def _overflowed(self) -> bool:
         if self._answer is None and self._overflow is not None:
@@ -176,3 +194,8 @@ class Scaling:
         self._good += 1
         if self._good % GROWS_AFTER == 0:
             self.scale *= 2
+
+
+def _present(gradients: dict[int, Any]) -> list[Any]:
+    found = [gradient for gradient in gradients.values() if gradient is not None]
+    return [gradient._values() if gradient.is_sparse else gradient for gradient in found]

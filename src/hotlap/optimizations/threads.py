@@ -41,9 +41,11 @@ def refusal(record: Record) -> str | None:
 
 
 def promise(record: Record, verdict: Verdict) -> float:
-    now = int(record.environment.get("threads") or 1)
-    contended = 0.1 if now > reading.cores(record) else 0.0
-    return contended + 0.1 * reading.share(verdict, "launch", "compute", "optimizer")
+    now, cores = int(record.environment.get("threads") or 1), reading.cores(record)
+    contended = 0.1 if now > cores else 0.0
+    # Threads that wait for work keep their cores busy: loader workers need some of them.
+    beside = 0.25 * reading.share(verdict, "input") if now >= cores else 0.0
+    return contended + beside + 0.1 * reading.share(verdict, "launch", "compute", "optimizer")
 
 
 def candidates(record: Record) -> list[dict[str, Any]]:

@@ -9,19 +9,18 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hotlap.optimizations.roots import Search, Way, enclose
 from hotlap.probes import writing
-from hotlap.probes.modules import DOOR
 
 Call = Callable[..., Any]
 Arguments = dict[str, Any]
 APPLIED, REFUSED = "applied", "refused"
 FOLDER = "applied"
-MOST_ROOTS = 64
-MOST_CALLS = 500  # of modules that are looked at; what is called later still is left as it is
 
 
 class Training:
@@ -41,7 +40,7 @@ class Training:
         self._optimizers: list[Any] = []
         self._shuffles = False  # a loader that shuffles has been made: those that do not evaluate
         self._wrapped_loader = self._wrapped_optimizers = False
-        self._search = _Search(torch, self)
+        self._search = Search(torch, self)
 
     # What was done ---------------------------------------------------------------------------
 
@@ -129,38 +128,35 @@ class Training:
                 plain(this, *args, **kwargs)
                 return
             arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
-            before = dict(arguments)
-            names = self._change_loader(arguments)
-            if _same(arguments, before):
+            changes = self._change_loader(arguments)
+            if not changes:
                 plain(this, *args, **kwargs)
                 return
             try:
                 plain(this, **arguments)
             except (TypeError, ValueError, RuntimeError) as problem:
-                for name in names:
+                for name in changes:
                     self.refused(name, f"the DataLoader does not take it: {problem}")
                 plain(this, *args, **kwargs)
+                return
+            for name, difference in changes.items():
+                self.applied(name, difference)
 
         loader.__init__ = init
 
-    def _change_loader(self, arguments: Arguments) -> list[str]:
+    def _change_loader(self, arguments: Arguments) -> dict[str, str]:
         """A loader without shuffling, made after one with it, evaluates: it is left alone."""
-        shuffles = bool(
-            arguments.get("shuffle")
-            or arguments.get("sampler") is not None
-            or arguments.get("batch_sampler") is not None
-        )
+        shuffles = _shuffling(self.torch, arguments)
         if self._shuffles and not shuffles:
-            return []
+            return {}
         self._shuffles |= shuffles
-        names = []
+        changes = {}
         for name, change in self._loader_changes:
             before = dict(arguments)
             change(arguments)
             if not _same(arguments, before):
-                names.append(name)
-                self.applied(name, _difference(before, arguments))
-        return names
+                changes[name] = _difference(before, arguments)
+        return changes
 
     # Optimizers ------------------------------------------------------------------------------
 
@@ -168,23 +164,27 @@ class Training:
         if self._wrapped_optimizers:
             return
         self._wrapped_optimizers = True
-        import weakref
-
         optim = self.torch.optim
         plain = optim.Optimizer.__init__
 
         @functools.wraps(plain)
         def init(this: Any, *args: Any, **kwargs: Any) -> None:
             plain(this, *args, **kwargs)
-            self._optimizers = [one for one in self._optimizers if one() is not None]
-            self._optimizers.append(weakref.ref(this))
-            for told in self._made:
-                told(this)
+            self.made(this)
 
         optim.Optimizer.__init__ = init
         for found in vars(optim).values():
             if isinstance(found, type) and issubclass(found, optim.Optimizer):
                 self._wrap_optimizer(found)
+
+    def made(self, optimizer: Any) -> None:
+        """An optimizer is there: it may train a model that has not been seen yet."""
+        known = [one for one in self.optimizers if one is not optimizer]
+        self._optimizers = [weakref.ref(one) for one in (*known, optimizer)]
+        for told in self._made:
+            told(optimizer)
+        if self._starts or self._wraps:
+            self._look()
 
     def _wrap_optimizer(self, kind: Any) -> None:
         if kind is self.torch.optim.Optimizer or "__init__" not in vars(kind):
@@ -207,6 +207,7 @@ class Training:
                 arguments["params"] = params
             extra = arguments.pop("kwargs", {})
             before = {**arguments, **extra}
+            groups = [(one, dict(one)) for one in _groups(params)]
             changed = dict(before)
             names = []
             for name, change in self._optimizer_changes:
@@ -216,14 +217,17 @@ class Training:
                     names.append(name)
             try:
                 plain(this, **changed)
-                for name in names:
-                    self.applied(name, kind.__name__)
             except (TypeError, ValueError, RuntimeError) as problem:
                 if not names:
                     raise
                 for name in names:
                     self.refused(name, f"{kind.__name__} does not take it: {problem}")
+                for group, content in groups:
+                    _put_back(group, content)
                 plain(this, **before)
+                return
+            for name in names:
+                self.applied(name, kind.__name__)
 
         kind.__init__ = init
 
@@ -241,7 +245,7 @@ class Training:
         self._wrap_optimizers()  # what is trained is what an optimizer holds
         self._search.begin()
 
-    def begin(self, module: Any) -> None:
+    def begin(self, module: Any) -> Way | None:
         """The first training forward of a root module is about to run."""
         for name, act in self._starts:
             try:
@@ -250,112 +254,32 @@ class Training:
                 if not self.forgiving:
                     raise
                 self.refused(name, f"{type(problem).__name__}: {problem}")
-        enclose(self, module, self._wraps)
+        return enclose(self, module, self._wraps)
 
 
-def enclose(
-    training: Training, module: Any, wraps: list[tuple[str, Callable[[Any, Call], Call]]]
-) -> None:
-    """Puts what the wraps make of the module's call at the door `Module.compile` uses."""
-    inner = module.__dict__.get(DOOR) or module._call_impl
-    call = inner
-    for name, wrap in wraps:
-        try:
-            call = wrap(module, call)
-        except Exception as problem:
-            if not training.forgiving:
-                raise
-            training.refused(name, f"{type(problem).__name__}: {problem}")
-    if call is not inner:
-        module.__dict__[DOOR] = Way(call)
+def _shuffling(torch: Any, arguments: Arguments) -> bool:
+    """Whether a loader of these arguments draws its samples in an order of its own."""
+    given = arguments.get("sampler")
+    if arguments.get("batch_sampler") is not None:
+        given = arguments["batch_sampler"]
+        given = getattr(given, "sampler", given)
+    if given is None:
+        return bool(arguments.get("shuffle"))
+    in_turn = isinstance(given, torch.utils.data.SequentialSampler)
+    return not in_turn and getattr(given, "shuffle", True) is not False
 
 
-class Way:
-    """The changed call of a module. A copy or a pickle of the module does not carry it along."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> None:
-        return None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(None), ()
+def _groups(params: Any) -> list[dict[str, Any]]:
+    """The script's own dicts of parameters and settings: torch fills them in, and keeps them."""
+    given = params if isinstance(params, (list, tuple)) else ()
+    return [one for one in given if isinstance(one, dict)]
 
 
-class _Search:
-    """Finds the root modules: the outermost modules that are called to train what is optimized.
-
-    Every call of any module passes here until all trained parameters have been seen in one; while
-    such a call runs, and ever after, torch's own `Module.__call__` is in its place.
-    """
-
-    def __init__(self, torch: Any, training: Training) -> None:
-        self._torch = torch
-        self._training = training
-        self._plain: Any = None
-        self._roots: list[int] = []
-        self._seen: set[int] = set()
-        self._calls = 0
-
-    def begin(self) -> None:
-        if self._plain is not None:
-            return
-        module = self._torch.nn.Module
-        self._plain = module.__call__
-        search = self
-
-        @functools.wraps(self._plain)
-        def call(this: Any, *args: Any, **kwargs: Any) -> Any:
-            plain = search._plain
-            module.__call__ = plain
-            try:
-                if search._trains(this):
-                    search._found(this)
-                return plain(this, *args, **kwargs)
-            finally:
-                if search._still_looking():
-                    module.__call__ = call
-
-        module.__call__ = call
-
-    def _trains(self, module: Any) -> bool:
-        torch = self._torch
-        if not torch.is_grad_enabled() or not module.training or id(module) in self._roots:
-            return False
-        if torch.compiler.is_compiling():
-            return False
-        held = self._training.parameters()
-        if not held:
-            return False
-        lazy = torch.nn.parameter.UninitializedTensorMixin
-        trained = False
-        for parameter in module.parameters():
-            if isinstance(parameter, lazy):
-                return False
-            trained = trained or id(parameter) in held
-        return trained
-
-    def _found(self, module: Any) -> None:
-        self._roots.append(id(module))
-        self._seen.update(id(parameter) for parameter in module.parameters())
-        self._training.begin(module)
-
-    def _still_looking(self) -> bool:
-        self._calls += 1
-        if len(self._roots) >= MOST_ROOTS or (self._roots and self._calls > MOST_CALLS):
-            return False
-        return not self._roots or not self._training.parameters() <= self._seen
-
-
-def unwrap(torch: Any, module: Any) -> Any:
-    """The module a DataParallel on one device merely passes its calls to."""
-    if isinstance(module, torch.nn.DataParallel) and len(module.device_ids) <= 1:
-        return module.module
-    return module
+def _put_back(group: dict[str, Any], content: dict[str, Any]) -> None:
+    """As the script gave it; but parameters out of a generator stay the list they have become."""
+    for key in group.keys() - content.keys() - {"param_names"}:
+        del group[key]
+    group.update({key: value for key, value in content.items() if key != "params"})
 
 
 def _same(first: Arguments, second: Arguments) -> bool:

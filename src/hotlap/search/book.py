@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from hotlap import optimizations
 from hotlap.recipes import Recipe
@@ -14,6 +17,8 @@ from hotlap.search.planning import Choice
 from hotlap.tunings import Guard, Run, Speedup
 
 BASELINE = Recipe()
+OTHERS_DISTURB_FROM = 0.15  # of the cores
+MOST_REPEATS = 6  # of disturbed runs, in one tuning
 LEAST_SECONDS = 30.0  # a trial that was started is given this long, whatever the budget
 
 
@@ -39,9 +44,21 @@ class OutOfBudget(Exception):
 
 
 class Book:
-    def __init__(self, machine: Machine, first: Run, budget: float) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        first: Run,
+        budget: float,
+        *,
+        cores: float = 1.0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self._machine = machine
         self._budget = budget
+        self._cores = cores
+        self._say = say
+        self._quietest = first.other_cores
+        self._repeats = 0
         self._began = machine.clock()
         self._runs: dict[str, list[Run]] = {BASELINE.key: [first]}
         self._cold: dict[str, float] = {}  # how long starts took that had to compile
@@ -59,7 +76,16 @@ class Book:
         return self._budget - (self._machine.clock() - self._began)
 
     def run(self, recipe: Recipe, *, reserve: float = 0.0) -> Run:
+        """One more run; another one if something else on the machine disturbed it."""
         self._afford(recipe, reserve)
+        run = self._once(recipe)
+        if run.disturbed and self._repeats < MOST_REPEATS:
+            self._repeats += 1
+            if self.left() > run.seconds + reserve:
+                run = self._once(recipe)
+        return run
+
+    def _once(self, recipe: Recipe) -> Run:
         run = self._machine.run(recipe, limit=self._limit(), seed=self._seed(recipe))
         return self._enter(recipe, run)
 
@@ -95,10 +121,26 @@ class Book:
         return number if recipe == BASELINE and number % 2 else 0
 
     def _enter(self, recipe: Recipe, run: Run) -> Run:
+        if self._is_disturbed(run):
+            run = msgspec.structs.replace(run, disturbed=True)
         self.runs(recipe).append(run)
         if run.cold and run.start_seconds is not None:
             self._cold.setdefault(recipe.compiled, run.start_seconds)
         return run
+
+    def _is_disturbed(self, run: Run) -> bool:
+        """Whether others burned clearly more than in the quietest run so far."""
+        if run.other_cores is None:
+            return False
+        quietest = self._quietest = min(run.other_cores, self._quietest or run.other_cores)
+        if run.other_cores <= quietest + OTHERS_DISTURB_FROM * self._cores:
+            return False
+        if not self._repeats:
+            self._say(
+                f"Something else burned {run.other_cores:.1f} of {self._cores:g} cores during a "
+                "run. Such runs are repeated and left out; intervals are narrower on a quiet machine."
+            )
+        return True
 
     # Reading ---------------------------------------------------------------------------------
 

@@ -38,7 +38,10 @@ def cost(run: Run) -> float | None:
 
 
 def costs(runs: Iterable[Run]) -> list[float]:
-    return [found for found in map(cost, runs) if found is not None and found > 0]
+    """Of the quiet runs; of the disturbed ones where there are no others."""
+    timed = [run for run in runs if cost(run)]
+    quiet = [run for run in timed if not run.disturbed]
+    return [cost(run) or 0.0 for run in quiet or timed]
 
 
 def spread(arms: Iterable[Sequence[Run]]) -> Spread:

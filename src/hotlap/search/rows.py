@@ -11,7 +11,9 @@ from hotlap.tunings import FAILED, Guard, Run, Speedup, Trial
 
 
 def _good(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.status is None]
+    """Those that ran through, without the disturbed ones where there are others."""
+    through = [run for run in runs if run.status is None]
+    return [run for run in through if not run.disturbed] or through
 
 
 def _middle(values: list[float | None]) -> float | None:

@@ -77,7 +77,8 @@ class Tuner:
         self._request = request
         self._tell = tell
         self._say = say
-        self._book = Book(machine, first, request.budget)
+        cores = float(baseline.environment.get("cores") or 1)
+        self._book = Book(machine, first, request.budget, cores=cores, say=say)
         self._diagnosis = baseline
         self._latest: tuple[Recipe, Profile] = (BASELINE, baseline)
         self._best = BASELINE
@@ -121,9 +122,11 @@ class Tuner:
         return self.found
 
     def _learn_the_noise(self) -> None:
-        self._book.run(BASELINE)
+        run = self._book.run(BASELINE)
+        if run.status is not None:
+            self._say(f"The command by itself does not always run: {run.status}, {run.reason}.")
         seen = comparing.costs(self._book.runs(BASELINE))
-        if not seen or max(seen) > AGREE_WITHIN * min(seen):
+        if len(seen) < 2 or max(seen) > AGREE_WITHIN * min(seen):
             self._book.run(BASELINE)
 
     def _plan_again(self) -> None:

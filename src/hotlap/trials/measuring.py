@@ -181,6 +181,7 @@ def as_run(measured: Measured, folder: TrialFolder, *, cold: bool, seed: int = 0
         peak_bytes=record.memory.peak_bytes,
         start_seconds=_start(main, record, step),
         compile_seconds=record.startup.compile_seconds,
+        other_cores=record.usage.other_cores,
         steps=record.step.seen,
         losses=record.losses,
         **common,

@@ -240,3 +240,50 @@ def test_every_other_baseline_run_has_its_own_random_numbers() -> None:
 def test_no_difference_is_no_difference() -> None:
     found = tuned(Simulated(noise=0.001), only=("channels-last",))
     assert row(found, "channels-last").status == SAME
+
+
+def test_a_run_that_others_disturbed_is_repeated_and_left_out() -> None:
+    class Busy(Simulated):
+        def run(self, recipe: Any, *, limit: float, seed: int = 0) -> Any:
+            import msgspec
+
+            run = super().run(recipe, limit=limit, seed=seed)
+            busy = len(self.log) in (3, 5)
+            slow = 3.0 if busy else 1.0
+            assert run.sample_seconds is not None
+            return msgspec.structs.replace(
+                run, other_cores=1.5 if busy else 0.1, sample_seconds=run.sample_seconds * slow
+            )
+
+    said: list[str] = []
+    from hotlap.recipes import Recipe
+
+    machine = Busy({"channels-last": 1.5})
+    first = machine.run(Recipe(), limit=9)
+    request = Request(choice=Choice(only=("channels-last",)), budget=2000)
+    found = Tuner(machine, profile(), first, request, say=said.append).tune()
+    assert found.winner is not None
+    assert found.winner.speedup.low < 1.5 < found.winner.speedup.high
+    assert any(run.disturbed for run in found.winner.runs)
+    assert sum("left out" in text for text in said) == 1
+
+
+def test_a_baseline_that_fails_now_and_then_is_told() -> None:
+    class Moody(Simulated):
+        def run(self, recipe: Any, *, limit: float, seed: int = 0) -> Any:
+            run = super().run(recipe, limit=limit, seed=seed)
+            if len(self.log) == 2:
+                from hotlap.tunings import Run
+
+                return Run(folder="x", seconds=6.0, status=FAILED, reason="port in use")
+            return run
+
+    said: list[str] = []
+    from hotlap.recipes import Recipe
+
+    machine = Moody({"channels-last": 1.5})
+    first = machine.run(Recipe(), limit=9)
+    request = Request(choice=Choice(only=("channels-last",)), budget=2000)
+    found = Tuner(machine, profile(), first, request, say=said.append).tune()
+    assert found.winner is not None
+    assert said == ["The command by itself does not always run: failed, port in use."]

@@ -1,0 +1,1 @@
+"""The parts of docs/generate.py: what each generated page takes from the code."""
