@@ -8,7 +8,6 @@ from typing import Any
 
 from generating import pages
 from generating.pages import DOCS, Missing
-
 from hotlap.optimizations import OPTIMIZATIONS, Optimization
 from hotlap.recipes import Recipe
 
@@ -31,7 +30,7 @@ AFTER = """`numerics` says what becomes of the arithmetic.
 
 | numerics | meaning | what a tuning asks |
 |---|---|---|
-| `identical` | The same arithmetic. | A speed-up is enough. A loss that changes all the same is refused. |
+| `identical` | The same arithmetic. | The guard must not have found a change. |
 | `close` | The same on average; rounding or random numbers differ. | The guard must have passed. |
 | `changes` | What is learned may differ. | Never tried without `--allow NAME`. |
 
@@ -46,7 +45,8 @@ can tell which. The rule [host-waits](../rules/host-waits.md) names the line ins
 
 ## Your own
 
-One file, tried without installing anything: [CONTRIBUTING](../../CONTRIBUTING.md#adding-an-optimization).
+One file, tried without changing hotlap: see
+[CONTRIBUTING](../../CONTRIBUTING.md#adding-an-optimization).
 """
 
 
@@ -86,10 +86,10 @@ def _settings(module: Optimization) -> Iterator[str]:
     for name, kind in module.SETTINGS.items():
         if kind is int:
             least = getattr(module, "LEAST", {}).get(name, 1)
-            yield f"`{name}`, a whole number from {least} on"
+            yield f"`{name}`: a whole number from {least} on"
         else:
             words = [f"`{word}`" for word in kind]
-            yield f"`{name}`, " + " or ".join([", ".join(words[:-1]), words[-1]])
+            yield f"`{name}`: " + " or ".join([", ".join(words[:-1]), words[-1]])
 
 
 def _conflicts(module: Optimization) -> list[str]:
@@ -107,11 +107,8 @@ def _links(names: Any) -> str:
 
 def examples(module: Optimization) -> str:
     """The lines one would write, and the recipe that does the same."""
-    settings = {
-        name: EXAMPLE if kind is int else kind[0] for name, kind in module.SETTINGS.items()
-    }
+    settings = {name: EXAMPLE if kind is int else kind[0] for name, kind in module.SETTINGS.items()}
     recipe = Recipe({**{need: {} for need in module.NEEDS}, module.NAME: settings}).to_toml()
     return (
-        f"```\n{module.by_hand(settings)}\n```\n\n"
-        f"## In a recipe\n\n```toml\n{recipe.rstrip()}\n```"
+        f"```\n{module.by_hand(settings)}\n```\n\n## In a recipe\n\n```toml\n{recipe.rstrip()}\n```"
     )

@@ -1,4 +1,4 @@
-"""What each field of a profile's record means. The order of the structs is the order of the page."""
+"""What each field of a profile means. The order of the structs is the order of the page."""
 
 from __future__ import annotations
 
@@ -212,6 +212,7 @@ ENVIRONMENT = {
     "python, torch, cuda, cudnn": "Versions. `cudnn` only with a device.",
     "device": "`cpu`, or `cuda:0` and so on: where the trained parameters are.",
     "device_name, device_bytes, device_uuid": "The GPU and its memory.",
+    "capability": "Its compute capability: major and minor version. Only with a device.",
     "devices": "The number of GPUs torch sees; 0 when it trains on a CPU.",
     "threads": "`torch.get_num_threads()`.",
     "affinity": "Cores the training process may run on.",
@@ -220,4 +221,17 @@ ENVIRONMENT = {
     "shared_memory_bytes": "The size of /dev/shm.",
     "processor, system": "The CPU's name; the operating system and its release.",
     "world_size": "The number of processes that train.",
+    "script": "What the script does for speed by itself; see below.",
+}
+
+# The entry `script` of the environment.
+SCRIPT = {
+    "autocast": "The type it computes in under `torch.autocast`. Null where it does not.",
+    "scaler": "Whether it made a GradScaler.",
+    "keeps_gradients": "Whether it calls `zero_grad(set_to_none=False)`.",
+    "cudnn_benchmark": "`torch.backends.cudnn.benchmark`.",
+    "matmul_precision": "`torch.get_float32_matmul_precision()`.",
+    "layers": "Class names of the modules in the trained models, with how many there are. The 40 "
+    "most frequent.",
+    "types": "Types of the trained parameters, with how many there are.",
 }

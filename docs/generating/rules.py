@@ -7,7 +7,6 @@ from pathlib import Path
 
 from generating import pages
 from generating.pages import DOCS
-
 from hotlap.rules import RULES
 
 FOLDER = DOCS / "rules"

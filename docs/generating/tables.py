@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
+
 from generating.pages import Missing
 
 Meanings = Mapping[type[msgspec.Struct], Mapping[str, str]]

@@ -1,6 +1,8 @@
-"""hotlap: see where every millisecond and megabyte of a PyTorch training step goes.
+"""hotlap: make PyTorch training faster from outside, with proof, and see where a step goes.
 
     import hotlap
+    tuning = hotlap.tune(["train.py", "--epochs", "90"])
+    print(tuning.summary)
     profile = hotlap.profile(["train.py", "--epochs", "90"])
     print(profile.verdict.sentence)
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hotlap.api import profile
+    from hotlap.api import profile, run, tune
     from hotlap.errors import (
         CommandFailed,
         HotlapError,
@@ -21,12 +23,18 @@ if TYPE_CHECKING:
         RecordError,
         UsageError,
     )
+    from hotlap.recipes import Recipe
     from hotlap.records import Finding, Profile, Verdict, load
+    from hotlap.tunings import Tuning
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "profile": "hotlap.api",
+    "tune": "hotlap.api",
+    "run": "hotlap.api",
+    "Recipe": "hotlap.recipes",
+    "Tuning": "hotlap.tunings",
     "Profile": "hotlap.records",
     "Verdict": "hotlap.records",
     "Finding": "hotlap.records",
@@ -46,12 +54,16 @@ __all__ = [
     "Interrupted",
     "NothingMeasured",
     "Profile",
+    "Recipe",
     "RecordError",
+    "Tuning",
     "UsageError",
     "Verdict",
     "__version__",
     "load",
     "profile",
+    "run",
+    "tune",
 ]
 
 

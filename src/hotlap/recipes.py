@@ -16,6 +16,7 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -174,9 +175,7 @@ def _near(name: str, known: list[str]) -> str:
 
 def _printable(line: str) -> str:
     """A command may hold characters that TOML does not take, or that are no text at all."""
-    shown = "".join(
-        one if one == "\t" or ord(one) >= 32 and ord(one) != 127 else "?" for one in line
-    )
+    shown = re.sub(r"[\x00-\x08\x0a-\x1f\x7f]", "?", line)
     return shown.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -8,7 +8,8 @@ import pytest
 
 import hotlap
 
-HEAVY = {"torch", "scipy", "plotly", "numpy", "pandas", "matplotlib"}
+HEAVY = {"torch", "scipy", "plotly", "jinja2", "numpy", "pandas", "matplotlib"}
+VERBS = ("profile", "tune", "run", "report")
 
 
 def test_the_public_names_are_these_and_no_others():
@@ -19,12 +20,16 @@ def test_the_public_names_are_these_and_no_others():
         "Interrupted",
         "NothingMeasured",
         "Profile",
+        "Recipe",
         "RecordError",
+        "Tuning",
         "UsageError",
         "Verdict",
         "__version__",
         "load",
         "profile",
+        "run",
+        "tune",
     ]
 
 
@@ -64,12 +69,17 @@ def test_importing_hotlap_imports_nothing_of_its_own():
 
 
 def test_the_records_are_read_without_torch():
-    loaded, _ = loaded_by("import hotlap; hotlap.load; hotlap.Profile; hotlap.HotlapError")
-    assert "hotlap.records" in loaded
+    loaded, _ = loaded_by(
+        "import hotlap; hotlap.load; hotlap.Profile; hotlap.Tuning; hotlap.Recipe; "
+        "hotlap.HotlapError"
+    )
+    assert {"hotlap.records", "hotlap.tunings", "hotlap.recipes"} <= loaded
     assert loaded & HEAVY == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["profile", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)], ids=" ".join
+)
 def test_the_command_line_answers_without_torch(arguments):
     words = ["hotlap", *arguments]
     loaded, shown = loaded_by(
@@ -80,7 +90,16 @@ def test_the_command_line_answers_without_torch(arguments):
     assert loaded & HEAVY == set()
 
 
-def test_the_verb_is_loaded_without_torch():
-    loaded, _ = loaded_by("import hotlap; hotlap.profile")
+def test_the_verbs_are_the_ones_with_a_help():
+    _, shown = loaded_by(
+        "sys.argv = ['hotlap', '--help']\n"
+        "import runpy\nrunpy.run_module('hotlap', run_name='__main__')"
+    )
+    commands = shown.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in commands if line.strip()] == list(VERBS)
+
+
+def test_the_verbs_are_loaded_without_torch():
+    loaded, _ = loaded_by("import hotlap; hotlap.profile; hotlap.tune; hotlap.run")
     assert "hotlap.api" in loaded
     assert loaded & HEAVY == set()

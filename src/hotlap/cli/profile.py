@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.status import Status
 
 from hotlap import api, records, units
 from hotlap.cli.console import notices, show, warn
@@ -109,22 +110,42 @@ def check_writable(path: Path, *, option: str = "--json") -> None:
         ) from problem
 
 
-@contextmanager
-def live() -> Iterator[Any]:
+class Live:
     """One line that moves while the command runs, on a terminal only."""
+
+    def __init__(self, status: Status | None) -> None:
+        self._status = status
+
+    def __call__(self, state: dict[str, Any]) -> None:
+        if self._status is None:
+            return
+        words = [_STAGES.get(state.get("stage", ""), "running")]
+        if state.get("recipe"):
+            words.insert(0, str(state["recipe"])[:60])
+        if state.get("steps"):
+            words.append(f"step {state['steps']:,}")
+        if state.get("step_seconds"):
+            words.append(f"{units.seconds(state['step_seconds'])} a step")
+        words.append(f"{state['seconds']:.0f} s")
+        self._status.update("  ".join(words))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While something else is printed."""
+        if self._status is not None:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            if self._status is not None:
+                self._status.start()
+
+
+@contextmanager
+def live() -> Iterator[Live]:
     console = notices()
     if not console.is_terminal:
-        yield lambda state: None
+        yield Live(None)
         return
     with console.status("starting", spinner="dots") as status:
-
-        def move(state: dict[str, Any]) -> None:
-            words = [_STAGES.get(state.get("stage", ""), "running")]
-            if state.get("steps"):
-                words.append(f"step {state['steps']:,}")
-            if state.get("step_seconds"):
-                words.append(f"{units.seconds(state['step_seconds'])} a step")
-            words.append(f"{state['seconds']:.0f} s")
-            status.update("  ".join(words))
-
-        yield move
+        yield Live(status)

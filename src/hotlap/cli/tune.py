@@ -11,8 +11,8 @@ import typer
 
 from hotlap import api, recipes, tunings
 from hotlap.api.tuning import comments
-from hotlap.cli.console import notices, results, show, warn
-from hotlap.cli.profile import check_writable, live
+from hotlap.cli.console import results, show, warn
+from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, UsageError
 from hotlap.records import Profile
 from hotlap.reports import tuning as report
@@ -75,9 +75,9 @@ def tune(
 ) -> None:
     if json is not None:
         check_writable(json)
-    table = _Growing()
     try:
         with live() as state:
+            table = _Growing(state)
             result = api.tune(
                 command,
                 budget=seconds(budget),
@@ -91,7 +91,7 @@ def tune(
                 timeout=timeout,
                 out=out,
                 in_place=in_place,
-                warn=warn,
+                warn=table.warn,
                 progress=state,
                 diagnosed=table.begin,
                 tell=table.add,
@@ -110,6 +110,7 @@ def tune(
 def _finish(result: Tuning, json: Path | None, *, recipe: str | None) -> None:
     if json is not None:
         tunings.save(result, json)
+    print()
     show(report.outcome(result, recipe=recipe))
 
 
@@ -141,15 +142,20 @@ def _copy_recipe(result: Tuning, *, force: bool) -> str | None:
 class _Growing:
     """The table: a row is printed as soon as it is known; what was not tried comes last."""
 
-    def __init__(self) -> None:
+    def __init__(self, live: Live) -> None:
+        self._live = live
         self._console = results()
         self._width = min(140, shutil.get_terminal_size((120, 24)).columns)
         self.untried: list[Trial] = []
 
+    def warn(self, text: str) -> None:
+        with self._live.paused():
+            warn(text)
+
     def begin(self, profile: Profile, plan: Plan) -> None:
-        show(report.intro(profile))
-        number = len(plan.candidates)
-        notices().print(f"  {number} candidates", style="dim")
+        with self._live.paused():
+            show(report.intro(profile))
+            print()
         self._print(report.header(self._width))
 
     def add(self, trial: Trial) -> None:
@@ -161,8 +167,10 @@ class _Growing:
     def end(self) -> None:
         block = report.untried(self.untried)
         if block is not None:
+            print()
             show(block)
 
     def _print(self, line: object) -> None:
-        self._console.print(line, soft_wrap=True)
-        self._console.file.flush()
+        with self._live.paused():
+            self._console.print(line, soft_wrap=True)
+            self._console.file.flush()

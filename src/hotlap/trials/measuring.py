@@ -275,10 +275,15 @@ class LocalMachine:
         self._number += 1
         folder = self.last = self._folder(f"{self._number:03d}-{slug(recipe)}")
         limits = replace(limits, timeout=min(self._timeout, limit))
-        measured = measure(self._where, folder, limits, recipe=recipe, losses=True, seed=seed)
+        where = replace(self._where, progress=self._telling(recipe))
+        measured = measure(where, folder, limits, recipe=recipe, losses=True, seed=seed)
         cold = recipe.compiled not in self._compiled
         self._compiled.add(recipe.compiled)
         return as_run(measured, folder, cold=cold, seed=seed), measured
+
+    def _telling(self, recipe: Recipe) -> runner.Progress:
+        label, progress = recipe.label(), self._where.progress
+        return lambda state: progress({**state, "recipe": label})
 
     def timed(self, recipe: Recipe, *, limit: float, seed: int = 0) -> tuple[Run, Measured]:
         return self.measure(recipe, self._timed, limit=limit, seed=seed)

@@ -1,0 +1,169 @@
+"""fused-optimizer: the flag, and that everything around it works as before."""
+
+import pytest
+
+FUSED = {"fused-optimizer": {}}
+MODEL = """
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+def steps(optimizer, number=5):
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(number):
+        optimizer.zero_grad()
+        model(torch.randn(16, 4, generator=generator)).square().mean().backward()
+        optimizer.step()
+
+def weights():
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.optim.SGD(model.parameters(), 0.1, 0.9)",
+        "torch.optim.SGD(model.parameters(), lr=0.1, nesterov=True, momentum=0.9, foreach=True)",
+        "torch.optim.Adam(params=model.parameters(), lr=0.01, amsgrad=True)",
+        "torch.optim.AdamW(iter(model.parameters()), 0.01)",
+        "torch.optim.AdamW(model.named_parameters(), 0.01)",
+        "torch.optim.Adagrad((p for p in model.parameters()), lr=0.01)",
+    ],
+)
+def test_a_fused_optimizer_comes_to_the_plain_ones_weights(train, made):
+    script = MODEL + f"optimizer = {made}\nsteps(optimizer)\ntold['weights'] = weights()\n"
+    plain = train({}, script + "told['fused'] = optimizer.param_groups[0]['fused']\n")
+    fused = train(FUSED, script + "told['fused'] = optimizer.param_groups[0]['fused']\n")
+    assert (plain.told["fused"], fused.told["fused"]) == (None, True)
+    assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-6)
+    assert fused.done["fused-optimizer"]["status"] == "applied"
+
+
+def test_groups_keep_the_settings_they_were_given(train):
+    run = train(
+        FUSED,
+        MODEL
+        + """
+groups = [
+    {"params": model[0].parameters(), "lr": 0.5},
+    {"params": model[2].parameters(), "weight_decay": 0.1},
+]
+optimizer = torch.optim.SGD(groups, lr=0.01, momentum=0.9)
+steps(optimizer)
+told["groups"] = [
+    [group["lr"], group["weight_decay"], len(group["params"]), group["fused"]]
+    for group in optimizer.param_groups
+]
+told["same"] = all(a is b for a, b in zip(groups, optimizer.param_groups))
+""",
+    )
+    assert run.told == {"groups": [[0.5, 0, 2, True], [0.01, 0.1, 2, True]], "same": True}
+
+
+def test_a_class_of_the_scripts_own_is_fused_where_it_builds_on_torchs(train):
+    run = train(
+        FUSED,
+        MODEL
+        + """
+class Mine(torch.optim.SGD):
+    def __init__(self, params, rate):
+        super().__init__(params, lr=rate, momentum=0.9)
+        self.steps = 0
+
+    def step(self, closure=None):
+        self.steps += 1
+        return super().step(closure)
+
+class Theirs(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p -= group["lr"] * p.grad
+
+optimizer = Mine(model.parameters(), 0.1)
+steps(optimizer)
+told["mine"] = [optimizer.param_groups[0]["fused"], optimizer.steps]
+optimizer = Theirs(model.parameters())
+steps(optimizer)
+told["theirs"] = "fused" in optimizer.param_groups[0]
+""",
+    )
+    assert run.told == {"mine": [True, 5], "theirs": False}
+    assert run.done["fused-optimizer"]["detail"] == "SGD"
+
+
+def test_an_optimizer_that_cannot_be_fused_is_made_plainly_and_noted(train):
+    run = train(
+        FUSED,
+        MODEL
+        + """
+optimizer = torch.optim.RMSprop(model.parameters(), lr=0.01)
+steps(optimizer)
+told["fused"] = "fused" in optimizer.param_groups[0]
+""",
+    )
+    assert run.told["fused"] is False
+    assert run.done["fused-optimizer"]["status"] == "refused"
+    assert "RMSprop" in run.done["fused-optimizer"]["detail"]
+
+
+def test_what_torch_refuses_leaves_no_trace_in_the_scripts_groups(train):
+    run = train(
+        {},
+        MODEL
+        + """
+def refused(kind, arguments):  # torch says so only after it has filled in the groups
+    arguments.update(fused=True, foreach=True)
+
+training.change_optimizers("odd", refused)
+groups = [{"params": model.named_parameters(), "lr": 0.5}]
+optimizer = torch.optim.SGD(groups, lr=0.1)
+steps(optimizer)
+group = optimizer.param_groups[0]
+told = {key: group[key] for key in ("lr", "fused", "foreach", "momentum")}
+told["parameters"] = [len(group["params"]), len(group["param_names"])]
+""",
+    )
+    flags = {"fused": None, "foreach": None}
+    assert run.told == {"lr": 0.5, "momentum": 0, "parameters": [4, 4], **flags}
+    assert run.done["odd"]["status"] == "refused"
+    assert "SGD does not take it" in run.done["odd"]["detail"]
+
+
+def test_a_mistake_in_the_script_is_torchs_to_report(train):
+    run = train(
+        FUSED,
+        MODEL
+        + """
+for given in ({"lr": -1.0}, {"rate": 1.0}):
+    try:
+        torch.optim.SGD(model.parameters(), **given)
+    except (TypeError, ValueError) as problem:
+        told[type(problem).__name__] = str(problem)
+""",
+    )
+    assert "Invalid learning rate: -1.0" in run.told["ValueError"]
+    assert "unexpected keyword argument 'rate'" in run.told["TypeError"]
+
+
+def test_schedules_and_checkpoints_work_with_it(train):
+    run = train(
+        FUSED,
+        MODEL
+        + """
+optimizer = torch.optim.AdamW(model.parameters(), lr=1.0)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+for _ in range(3):
+    steps(optimizer, 1)
+    schedule.step()
+told["rate"] = optimizer.param_groups[0]["lr"]
+again = torch.optim.AdamW(model.parameters(), lr=1.0)
+again.load_state_dict(optimizer.state_dict())
+steps(again, 1)
+told["counted"] = int(next(iter(again.state.values()))["step"])
+""",
+    )
+    assert run.told == {"rate": 0.125, "counted": 4}

@@ -1,0 +1,165 @@
+"""loader-workers: what becomes of DataLoaders that a script makes."""
+
+WORKERS = {"loader-workers": {"workers": 2}}
+DATA = "data = TensorDataset(torch.arange(32.0))\n"
+
+
+def test_the_training_loader_is_made_with_workers(train):
+    run = train(
+        WORKERS,
+        DATA
+        + """
+loader = DataLoader(data, batch_size=4, shuffle=True)
+told["workers"] = loader.num_workers
+told["samples"] = sorted(int(x) for (batch,) in loader for x in batch)
+told["by place"] = DataLoader(data, 4, True).num_workers
+told["asked for already"] = DataLoader(data, shuffle=True, num_workers=2).num_workers
+""",
+    )
+    assert run.told == {
+        "workers": 2,
+        "samples": list(range(32)),
+        "by place": 2,
+        "asked for already": 2,
+    }
+    assert run.done == {"loader-workers": {"status": "applied", "detail": "num_workers=2"}}
+
+
+def test_a_subclass_with_arguments_of_its_own_is_still_itself(train):
+    run = train(
+        WORKERS,
+        DATA
+        + """
+class Named(DataLoader):
+    def __init__(self, data, name, size=8):
+        self.name = name
+        super().__init__(data, size, shuffle=True, drop_last=True)
+
+loader = Named(data, "mine")
+told.update(vars(loader), kind=type(loader).__name__)
+told = {key: told[key] for key in ("name", "num_workers", "batch_size", "drop_last", "kind")}
+""",
+    )
+    assert run.told == {
+        "name": "mine",
+        "num_workers": 2,
+        "batch_size": 8,
+        "drop_last": True,
+        "kind": "Named",
+    }
+
+
+def test_loaders_that_evaluate_are_left_alone(train):
+    """Those made after one that shuffles, and do not shuffle themselves."""
+    run = train(
+        WORKERS,
+        DATA
+        + """
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data.distributed import DistributedSampler
+
+def of(shuffle):
+    return DistributedSampler(data, num_replicas=1, rank=0, shuffle=shuffle)
+
+def workers(**given):
+    return DataLoader(data, **given).num_workers
+
+told["train"] = [
+    workers(batch_sampler=BatchSampler(RandomSampler(data), 4, False)),
+    workers(shuffle=True),
+    workers(sampler=RandomSampler(data)),
+    workers(sampler=of(shuffle=True)),
+    workers(sampler=list(range(32))),
+]
+told["evaluate"] = [
+    workers(),
+    workers(shuffle=False, batch_size=8),
+    workers(sampler=SequentialSampler(data)),
+    workers(sampler=of(shuffle=False)),
+    workers(batch_sampler=BatchSampler(SequentialSampler(data), 4, False)),
+]
+""",
+    )
+    assert run.told["train"] == [2] * 5
+    assert run.told["evaluate"] == [0] * 5
+
+
+def test_a_script_that_never_shuffles_still_gets_its_workers(train):
+    run = train(WORKERS, DATA + 'told["workers"] = DataLoader(data).num_workers\n')
+    assert run.told["workers"] == 2
+
+
+def test_a_dataset_that_streams_is_not_repeated(train):
+    run = train(
+        WORKERS,
+        """
+        class Stream(IterableDataset):
+            def __iter__(self):
+                return iter(range(6))
+
+        told["samples"] = [int(x) for batch in DataLoader(Stream(), batch_size=2) for x in batch]
+        """,
+    )
+    assert run.told["samples"] == [0, 1, 2, 3, 4, 5]
+    assert run.done["loader-workers"]["status"] == "refused"
+    assert "IterableDataset" in run.done["loader-workers"]["detail"]
+
+
+def test_no_workers_takes_away_what_only_workers_can_have(train):
+    run = train(
+        {"loader-workers": {"workers": 0}},
+        DATA
+        + """
+loader = DataLoader(
+    data, 4, shuffle=True, num_workers=2, prefetch_factor=4, persistent_workers=True,
+    multiprocessing_context="fork", timeout=30,
+)
+told["workers"] = loader.num_workers
+told["rest"] = [loader.prefetch_factor, loader.persistent_workers, loader.timeout]
+told["batches"] = len(list(loader))
+""",
+    )
+    assert run.told == {"workers": 0, "rest": [None, False, 0], "batches": 8}
+
+
+def test_a_mistake_in_the_script_is_torchs_to_report(train):
+    run = train(
+        WORKERS,
+        DATA
+        + """
+for given in ({"shuffled": True}, {"shuffle": True, "sampler": list(range(32))}):
+    try:
+        DataLoader(data, **given)
+    except (TypeError, ValueError) as problem:
+        told[str(problem)] = type(problem).__name__
+""",
+    )
+    unexpected, exclusive = run.told
+    assert "unexpected keyword argument 'shuffled'" in unexpected
+    assert "mutually exclusive" in exclusive
+
+
+def test_a_loader_that_does_not_take_the_change_is_made_as_it_was_and_noted(train):
+    run = train(
+        {},
+        DATA
+        + """
+training.change_loaders("odd", lambda arguments: arguments.update(prefetch_factor=4))
+told["batches"] = len(list(DataLoader(data, batch_size=4, shuffle=True)))
+""",
+    )
+    assert run.told["batches"] == 8
+    assert run.done["odd"]["status"] == "refused"
+    assert "does not take it" in run.done["odd"]["detail"]
+
+
+def test_the_signature_of_a_loader_stays(train):
+    run = train(
+        WORKERS,
+        """
+        import inspect
+
+        told["names"] = list(inspect.signature(DataLoader.__init__).parameters)
+        """,
+    )
+    assert run.told["names"][:5] == ["self", "dataset", "batch_size", "shuffle", "sampler"]

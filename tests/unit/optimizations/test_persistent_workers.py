@@ -1,0 +1,43 @@
+"""persistent-workers: the same processes in the next epoch."""
+
+PERSISTENT = {"persistent-workers": {}}
+SCRIPT = """
+class Who(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return os.getpid()
+
+loader = DataLoader(Who(), batch_size=2, shuffle=True, num_workers=WORKERS)
+told["epochs"] = [sorted({int(x) for batch in loader for x in batch}) for _ in range(2)]
+told["main"] = os.getpid()
+"""
+
+
+def test_the_workers_of_the_first_epoch_load_the_second(train):
+    run = train(PERSISTENT, SCRIPT.replace("WORKERS", "2"))
+    first, second = run.told["epochs"]
+    assert first == second
+    assert run.told["main"] not in first
+    assert run.done["persistent-workers"]["status"] == "applied"
+
+
+def test_a_loader_without_workers_is_left_alone(train):
+    run = train(PERSISTENT, SCRIPT.replace("WORKERS", "0"))
+    assert run.told["epochs"] == [[run.told["main"]]] * 2
+    assert run.done["persistent-workers"]["status"] == "refused"
+
+
+def test_workers_that_the_recipe_gives_live_on_too(train):
+    both = {"persistent-workers": {}, "loader-workers": {"workers": 1}}
+    run = train(both, SCRIPT.replace("WORKERS", "0"))
+    assert run.told["epochs"][0] == run.told["epochs"][1] != [run.told["main"]]
+
+
+def test_workers_that_the_recipe_takes_away_cannot(train):
+    both = {"persistent-workers": {}, "loader-workers": {"workers": 0}}
+    run = train(both, SCRIPT.replace("WORKERS", "2"))
+    assert run.told["epochs"] == [[run.told["main"]]] * 2
+    assert run.done["loader-workers"]["status"] == "applied"
+    assert run.done["persistent-workers"]["status"] == "refused"
