@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from scripted import clean_environment
+from scripted import SCRIPTS, clean_environment
 
 RECIPE = "schema = 1\n\n[threads]\nthreads = 1\n\n[fused-optimizer]\n\n[channels-last]\n"
 TRAINING = """
@@ -162,3 +162,34 @@ def test_a_recipe_that_is_not_there_is_told(tmp_path: Path) -> None:
     done = run(tmp_path, "--recipe", "no.toml", "train.py")
     assert done.returncode == 2
     assert "no.toml is not there" in done.stderr
+
+
+EVERYTHING = """schema = 1
+[threads]
+threads = 1
+[loader-workers]
+workers = 1
+[persistent-workers]
+[loader-prefetch]
+batches = 4
+[fused-optimizer]
+[zero-grad-none]
+[channels-last]
+[precision-bf16]
+"""
+SHAPES = [
+    *("accelerate_loop.py", "accumulation.py", "autocast.py", "batch_sampler.py", "evaluation.py"),
+    *("gan.py", "iterable_workers.py", "lazy.py", "lbfgs.py", "lightning_loop.py"),
+    *("short_epochs.py", "train_override.py", "workers_spawn.py"),
+]
+
+
+@pytest.mark.parametrize("script", SHAPES)
+def test_a_long_recipe_works_on_every_shape_of_script(tmp_path: Path, script: str) -> None:
+    (tmp_path / "everything.toml").write_text(EVERYTHING)
+    words = ("--recipe", "everything.toml", str(SCRIPTS / script), "--steps", "4")
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("hotlap: applied ")
+    assert "precision-bf16" in last.partition("not applied")[0]
