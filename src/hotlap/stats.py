@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
@@ -36,9 +37,27 @@ def variance(values: Sequence[float]) -> float:
 
 
 def student(degrees: float, q: float = 0.975) -> float:
-    """Quantile of Student's t, by the Cornish-Fisher expansion; good to 1 % from 3 degrees on."""
+    """Quantile of Student's t, to about 1 %; between whole degrees below 3 interpolated."""
     if degrees < 1:
         raise ValueError("a t quantile needs at least one degree of freedom")
+    if degrees < 3:
+        whole = int(degrees)
+        low, high = _few(whole, q), _few(whole + 1, q)
+        place = (1 / whole - 1 / degrees) / (1 / whole - 1 / (whole + 1))
+        return low + (high - low) * place
+    return _expansion(degrees, q)
+
+
+def _few(degrees: int, q: float) -> float:
+    if degrees == 1:
+        return math.tan(math.pi * (q - 0.5))
+    if degrees == 2:
+        return (2 * q - 1) * math.sqrt(2 / (4 * q * (1 - q)))
+    return _expansion(degrees, q)
+
+
+def _expansion(degrees: float, q: float) -> float:
+    """Cornish and Fisher's, from the normal quantile."""
     z = NormalDist().inv_cdf(q)
     g1 = (z**3 + z) / 4
     g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96

@@ -4,8 +4,8 @@ A run's time is one number (the log of its seconds per sample). Two fresh proces
 command differ, and by more than the steps within one of them do, so the interval comes from the
 spread between runs: pooled over every recipe that ran more than once, and never taken to be
 smaller than what the windows within the runs show. Few runs know little about their spread, so a
-prior stands in for the runs not made; it fades as runs come in, and a machine that turns out to be
-noisy widens every interval.
+prior stands in for the runs not made; it fades as runs come in, and where they differ by more than
+it says, it is believed so much the less. A noisy machine widens every interval.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def costs(runs: Iterable[Run]) -> list[float]:
 
 def spread(arms: Iterable[Sequence[Run]]) -> Spread:
     """Pooled over all recipes: each adds what its runs differ by among themselves."""
-    squares, degrees = PRIOR_DEGREES * PRIOR_SPREAD**2, PRIOR_DEGREES
+    squares, degrees = 0.0, 0.0
     within: list[float] = []
     for runs in arms:
         logs = [math.log(value) for value in costs(runs)]
@@ -54,6 +54,9 @@ def spread(arms: Iterable[Sequence[Run]]) -> Spread:
             squares += stats.variance(logs) * (len(logs) - 1)
             degrees += len(logs) - 1
         within += [_within(run) for run in runs]
+    seen = squares / degrees if degrees else 0.0
+    prior = PRIOR_DEGREES * min(1.0, PRIOR_SPREAD**2 / seen if seen else 1.0)
+    squares, degrees = squares + prior * PRIOR_SPREAD**2, degrees + prior
     deviation = math.sqrt(squares / degrees)
     if within:
         deviation = max(deviation, stats.median(within))
