@@ -242,6 +242,12 @@ def summary(found: Found, noise: Noise, goal: str) -> str:
         tried = sum(trial.speedup is not None for trial in found.trials)
         if not tried:
             return "Nothing was tried."
+        once = [trial.speedup.ratio for trial in found.trials if trial.kept and trial.speedup]
+        if once:
+            return (
+                f"Something looked {once[0]:.2f} times as fast, but the runs after it scatter by "
+                f"{units.share(noise.spread)}: not proven. Tune again when the machine is quiet."
+            )
         return (
             f"Nothing of what was tried ({tried} recipes) is faster beyond the noise of this "
             f"machine ({units.share(noise.spread)} from run to run)."

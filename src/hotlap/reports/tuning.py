@@ -29,9 +29,9 @@ STYLES = {
     tunings.SKIPPED: "dim",
 }
 GUARDS = {"passed": "same", "changed": "changed", "unclear": "unclear"}
-NAME, STATUS, TIME, RATE, SIZE, RATIO, START, PAYS = 34, 16, 8, 10, 9, 19, 8, 7
-NARROW = 112  # below it, rate and memory are left to the report
-NARROWEST = 92
+NAME, STATUS, TIME, RATE, SIZE, RATIO, START, PAYS = 34, 16, 8, 10, 9, 19, 10, 8
+NARROW = 118  # below it, rate and memory are left to the report
+NARROWEST = 98
 
 
 def intro(profile: Profile) -> RenderableType:
@@ -47,7 +47,7 @@ def intro(profile: Profile) -> RenderableType:
         style="dim",
     )
     warnings = [
-        Text(f"! {finding.summary} {finding.advice}", style="yellow")
+        Text(f"! {finding.summary} ({finding.evidence})", style="yellow")
         for finding in profile.findings
         if finding.rule in ("busy-machine", "unsettled-timing", "too-short")
     ]
@@ -61,7 +61,7 @@ def header(width: int) -> Text:
         cells += ["samples/s".rjust(RATE), "memory".rjust(SIZE)]
     cells += ["speed-up (95 %)".rjust(RATIO)]
     if width >= NARROWEST:
-        cells += ["start".rjust(START), "pays at".rjust(PAYS)]
+        cells += ["cold start".rjust(START), "pays at".rjust(PAYS)]
     cells += ["loss"]
     return Text("  " + " ".join(cells), style="dim")
 
@@ -78,7 +78,9 @@ def row(trial: Trial, width: int) -> RenderableType:
     line.append(" " * (_name(width) + 1 - len(line.plain) + 2))
     line.append(trial.status.ljust(STATUS + 1), style=STYLES.get(trial.status, "default"))
     if trial.step_seconds is None:
-        line.append(trial.reason, style="dim")
+        line.append(trial.reason)
+        if trial.log:
+            line.append(f"\n    its output: {_short(Path(trial.log))}", style="dim")
         return line
     line.append(units.seconds(trial.step_seconds).rjust(TIME))
     if width >= NARROW:

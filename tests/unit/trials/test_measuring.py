@@ -1,0 +1,124 @@
+"""From a trial's folder to what a comparison needs, and to a reason where there is nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotlap.recipes import Recipe
+from hotlap.trials import measuring
+from hotlap.trials.folder import TrialFolder
+from hotlap.trials.measuring import Measured
+from hotlap.trials.runner import Outcome
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TrialFolder:
+    found = TrialFolder(tmp_path / "run" / "trial")
+    found.create()
+    return found
+
+
+def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
+    folder.output.write_text(output)
+    measured = Measured(
+        outcome=Outcome(seconds=9.0, **outcome), record=None, raws=[], applied={}, refused={}
+    )
+    return measuring.as_run(measured, folder, cold=False)
+
+
+@pytest.mark.parametrize(
+    ("output", "outcome", "status", "reason"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried", {"code": 1}, "out of memory", "CUDA"),
+        ("RuntimeError: you can't allocate memory", {"code": 1}, "out of memory", "allocate"),
+        ("", {"signal": 9}, "out of memory", "SIGKILL"),
+        ("", {"signal": 4}, "failed", "killed by signal 4 (SIGILL)"),
+        ("", {"signal": 7}, "failed", "SIGBUS"),
+        ("Traceback\nValueError: bad shape\nmore", {"code": 1}, "failed", "ValueError: bad shape"),
+        ("nothing to see", {"code": 3}, "failed", "exit code 3"),
+        ("", {"stopped": "timeout"}, "timed out", "no step for 9 s"),
+        ("", {"stopped": "stalled"}, "timed out", "no step for 9 s"),
+        ("", {"code": 0}, "failed", "no training step was measured"),
+    ],
+)
+def test_trouble_has_a_status_and_a_reason(
+    folder: TrialFolder, output: str, outcome: dict[str, Any], status: str, reason: str
+) -> None:
+    run = nothing(folder, output, **outcome)
+    assert run.status == status
+    assert reason in run.reason
+
+
+def test_the_last_error_is_the_reason_and_stays_one_line(folder: TrialFolder) -> None:
+    output = "KeyError: 'a'\nDuring handling\nmy.own.LoaderError: " + "x" * 500
+    run = nothing(folder, output, code=1)
+    assert run.reason.startswith("my.own.LoaderError: xxx")
+    assert len(run.reason) <= 200
+
+
+def say(folder: TrialFolder, pid: int, content: Any) -> None:
+    (folder.path / "applied").mkdir(exist_ok=True)
+    (folder.path / "applied" / f"{pid}.json").write_text(json.dumps(content))
+
+
+def test_what_training_processes_applied_counts_and_workers_do_not(folder: TrialFolder) -> None:
+    say(folder, 1, {"compile": {"status": "applied", "detail": "Net"}})
+    say(folder, 2, {"threads": {"status": "applied", "detail": "1"}})
+    applied, refused = measuring.read_applied(folder.path, {1})
+    assert (applied, refused) == ({"compile": "Net"}, {})
+
+
+def test_what_was_never_reached_is_refused_with_a_reason(folder: TrialFolder) -> None:
+    say(folder, 1, {"compile": {"status": "refused", "detail": "it does not compile"}})
+    recipe = Recipe({"compile": {"mode": "default"}, "threads": {"threads": 1}})
+    applied, refused = measuring._said(folder, recipe, [{"pid": 1}])
+    assert applied == {}
+    assert refused["compile"] == "it does not compile"
+    assert "never came to where it applies" in refused["threads"]
+
+
+@pytest.mark.parametrize("content", ["[1, 2", '"text"', "[]", '{"compile": 3}', '{"a": {}}'])
+def test_garbage_about_what_was_applied_is_not_believed(folder: TrialFolder, content: str) -> None:
+    (folder.path / "applied").mkdir()
+    (folder.path / "applied" / "1.json").write_text(content)
+    applied, _ = measuring.read_applied(folder.path, {1})
+    assert applied == {}
+
+
+def test_skipped_steps_are_told(folder: TrialFolder) -> None:
+    say(folder, 1, {"precision-fp16": {"status": "applied", "detail": "Net", "skipped_steps": 2}})
+    applied, _ = measuring.read_applied(folder.path)
+    assert applied["precision-fp16"] == "Net; 2 steps skipped by overflow"
+
+
+def window(stage: str, *seconds: float, kind: str = "step") -> dict[str, Any]:
+    rows = [{"seconds": s, "samples": 8, "kind": kind, "disturbed": False} for s in seconds]
+    return {"stage": stage, "wall": [0, 1], "intervals": rows}
+
+
+def test_steps_in_bursts_are_told_by_the_mean_of_their_window() -> None:
+    one = {"windows": [window("bare", *[0.001, 0.019] * 10)] * 3, "settled": True}
+    assert measuring._window_means(one) == pytest.approx([0.01] * 3)
+
+
+def test_windows_before_they_agreed_do_not_count() -> None:
+    windows = [window("bare", 0.5), *[window("bare", 0.01, 0.01)] * 3]
+    assert len(measuring._window_means({"windows": windows, "settled": True})) == 3
+    assert len(measuring._window_means({"windows": windows, "settled": False})) == 4
+
+
+def test_starting_an_epoch_is_not_part_of_a_plain_step() -> None:
+    mixed = window("bare", 0.01, 0.01)
+    mixed["intervals"] += window("bare", 3.0, kind="epoch")["intervals"]
+    one = {"windows": [mixed], "settled": False}
+    assert measuring._window_means(one) == pytest.approx([0.01])
+
+
+def test_a_trials_folder_is_named_for_its_recipe() -> None:
+    recipe = Recipe({"compile": {"mode": "reduce-overhead"}, "threads": {"threads": 1}})
+    assert measuring.slug(recipe) == "threads-1-compile-reduce-overhead"
+    assert measuring.slug(Recipe()) == "baseline"
