@@ -184,3 +184,22 @@ def test_killing_hotlap_kills_the_command(tmp_path: Path) -> None:
     while alive(trainer):
         assert time.monotonic() < deadline, "the command went on without hotlap"
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("train.py", "--epochs", "3"), "hotlap tune train.py --epochs 3"),
+        (("tnue", "train.py"), "Did you mean tune?"),
+    ],
+)
+def test_a_forgotten_or_misspelt_verb_is_told(words: tuple[str, ...], text: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hotlap", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert text in " ".join(done.stderr.split())

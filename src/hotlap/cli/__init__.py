@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import shlex
 import signal
 import sys
 
@@ -10,7 +12,7 @@ import typer
 from hotlap import __version__
 from hotlap.cli import profile, report, run, tune
 from hotlap.cli.console import fail
-from hotlap.errors import HotlapError
+from hotlap.errors import HotlapError, UsageError
 
 app = typer.Typer(
     name="hotlap",
@@ -49,10 +51,26 @@ def _stop(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def _check_verb(words: list[str]) -> None:
+    """`hotlap train.py` forgets the verb, `hotlap tnue train.py` misspells it."""
+    verbs = [str(command.name) for command in app.registered_commands]
+    if not words or words[0].startswith("-") or words[0] in verbs:
+        return
+    close = difflib.get_close_matches(words[0], verbs, n=1)
+    if close:
+        raise UsageError(f"{words[0]} is no verb of hotlap. Did you mean {close[0]}?")
+    command = shlex.join(words)
+    raise UsageError(
+        f"{words[0]} is no verb of hotlap. To make this command faster: hotlap tune {command}  "
+        f"To see where its steps go: hotlap profile {command}"
+    )
+
+
 def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     try:
+        _check_verb(sys.argv[1:])
         app()
     except HotlapError as error:
         fail(error)
