@@ -1,5 +1,5 @@
-"""Writes what the docs take from the code: a page per rule and per optimization, the fields of the
-records, the overhead.
+"""Writes what the docs take from the code: a page per rule and per optimization, the settings of a
+recipe, the fields of the records, figures of recorded benchmarks.
 
     python docs/generate.py            writes
     python docs/generate.py --check    exits 1 and names the pages that are stale
@@ -22,6 +22,7 @@ for folder in (DOCS, ROOT / "src"):
         sys.path.insert(0, str(folder))
 
 from generating import (  # noqa: E402
+    false_positives,
     optimizations,
     overhead,
     profile_fields,
@@ -63,9 +64,12 @@ def pages() -> dict[Path, str]:
     for file, name, content in (
         ("record.md", "fields", profile_tables()),
         ("tune.md", "fields", tuning_tables()),
+        ("tune.md", "false-positives", false_positives.sentences()),
+        ("recipes.md", "settings", optimizations.settings_table()),
         ("measurement.md", "overhead", overhead.table()),
     ):
-        wanted[DOCS / file] = replaced((DOCS / file).read_text(), name, content)
+        before = wanted.get(DOCS / file) or (DOCS / file).read_text()
+        wanted[DOCS / file] = replaced(before, name, content)
     return wanted
 
 

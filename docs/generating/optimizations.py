@@ -66,6 +66,16 @@ def made() -> Iterator[tuple[Path, str]]:
     yield FOLDER / "index.md", "\n".join([pages.notice(source), INTRO, *rows, "", AFTER])
 
 
+def settings_table() -> str:
+    """What may stand in a recipe."""
+    rows = ["| optimization | settings | numerics |", "|---|---|---|"]
+    for module in OPTIMIZATIONS:
+        name = f"[{module.NAME}](optimizations/{module.NAME}.md)"
+        settings = "; ".join(_settings(module)) or "none"
+        rows.append(f"| {name} | {settings} | `{module.NUMERICS}` |")
+    return "\n".join(rows)
+
+
 def facts(module: Optimization) -> str:
     """Numerics, settings, and what it goes together with."""
     if module.NUMERICS not in NUMERICS:

@@ -1,5 +1,5 @@
-"""The docs say what the code does: generated pages are fresh, links lead somewhere, no option
-and no default is left out."""
+"""The docs say what the code does: generated pages are fresh, links lead somewhere, no option,
+no default, no status and no optimization is left out."""
 
 from __future__ import annotations
 
@@ -8,29 +8,76 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from hotlap import tunings
+from hotlap.api.tuning import TIMED
+from hotlap.cli import app
+from hotlap.optimizations import OPTIMIZATIONS
+from hotlap.probes import losses
+from hotlap.recipes import FILE
+from hotlap.reports import tuning as report
 from hotlap.rules import RULES
+from hotlap.search import book, comparing, guarding, planning, tuner
 from hotlap.settings import Limits
+from hotlap.trials.folder import HOME
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
-    [*DOCS.glob("*.md"), *DOCS.glob("rules/*.md")]
+    [*DOCS.glob("*.md"), *DOCS.glob("rules/*.md"), *DOCS.glob("optimizations/*.md")]
     + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+VERBS = ("profile", "tune", "run", "report")
+# Defaults that the code only comes to when it is called: what the page says instead of "none".
+WORDS = {
+    ("profile", "--steps"): f"{Limits().steps:g}",
+    ("profile", "--seconds"): f"{Limits().seconds:g}",
+    ("profile", "--timeout"): f"{Limits().timeout:g}",
+    ("profile", "--out"): f"`./{HOME}`",
+    ("tune", "--out"): f"`./{HOME}`",
+    ("run", "--recipe"): f"`./{FILE}`",
+}
 
 
-def profile_help() -> str:
-    return subprocess.run(
-        [sys.executable, "-m", "hotlap", "profile", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout
+def options(verb: str) -> dict[str, Any]:
+    """Each option of a verb with its default, as the command line has them."""
+    command: Any = typer.main.get_command(app)
+    return {
+        option.opts[-1]: option.default
+        for option in command.commands[verb].params
+        if option.param_type_name == "option" and option.name != "help"
+    }
+
+
+EVERY_OPTION = [(verb, name, default) for verb in VERBS for name, default in options(verb).items()]
+
+
+def page(verb: str) -> str:
+    return (DOCS / f"{verb}.md").read_text()
+
+
+def shown(verb: str, name: str, default: Any) -> str:
+    """A default as the table of the page has it."""
+    if (verb, name) in WORDS:
+        return WORDS[verb, name]
+    if default is None or default == []:
+        return "none"
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if isinstance(default, (int, float)):
+        return f"{default:g}"
+    return f"`{getattr(default, 'value', default)}`"
+
+
+def headings(text: str) -> set[str]:
+    """The anchors GitHub makes of a page's headings."""
+    found = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in found}
 
 
 def test_generated_pages_are_fresh() -> None:
@@ -45,25 +92,77 @@ def test_generated_pages_are_fresh() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_lead_to_files(page: Path) -> None:
+def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    relative = [link for link in LINK.findall(text) if not re.match(r"[a-z]+:|#", link)]
-    missing = [link for link in relative if not (page.parent / link.partition("#")[0]).exists()]
+    missing = []
+    for link in LINK.findall(text):
+        path, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in headings(target.read_text())):
+            missing.append(link)
     assert not missing
 
 
-def test_every_option_of_profile_is_on_its_page() -> None:
-    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", profile_help()))
-    assert {"--steps", "--json", "--in-place"} <= options
-    page = (DOCS / "profile.md").read_text()
-    assert not [option for option in options if f"`{option}" not in page]
+def test_every_verb_has_its_page_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text()
+    assert [verb for verb in VERBS if f"[{verb}]({verb}.md)" not in index] == []
 
 
-@pytest.mark.parametrize("option", ["steps", "seconds", "timeout"])
-def test_the_defaults_on_the_page_are_those_of_the_code(option: str) -> None:
-    row = re.search(rf"^\| `--{option} \w+` \| (\d+) \|", (DOCS / "profile.md").read_text(), re.M)
+@pytest.mark.parametrize(("verb", "name", "default"), EVERY_OPTION)
+def test_every_option_is_on_its_page_with_its_default(verb: str, name: str, default: Any) -> None:
+    row = re.search(rf"^\| `{name}(?: [A-Z]+)?` \| ([^|]+) \|", page(verb), re.MULTILINE)
     assert row is not None
-    assert float(row.group(1)) == getattr(Limits(), option)
+    assert row.group(1) == shown(verb, name, default)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_page_has_an_option_that_is_not_there(verb: str) -> None:
+    rows = re.findall(r"^\| `(--[a-z-]+)", page(verb), re.MULTILINE)
+    assert sorted(rows) == sorted(options(verb))
+
+
+@pytest.mark.parametrize("status", tunings.STATUSES)
+def test_every_status_is_explained(status: str) -> None:
+    row = re.search(rf"^\| `{status}` \| (.+) \| (yes|no) \|$", page("tune"), re.MULTILINE)
+    assert row is not None
+    assert row.group(1).endswith(".")
+
+
+def test_no_status_is_explained_that_is_not_there() -> None:
+    table = page("tune").partition("### Statuses")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(tunings.STATUSES)
+
+
+# What docs/tune.md says in figures, as the code has it.
+FIGURES = (
+    f"The first {TIMED.guard_steps} steps, or as many as fit into {TIMED.guard_seconds:g} s",
+    f"windows of {TIMED.window_seconds:g} s",
+    f"agree within {TIMED.tolerance * 100:g} %, for {TIMED.seconds:g} s at most",
+    f"an interval of {(2 * comparing.ACCEPTED - 1) * 100:.1f} % lies",
+    f"a spread of {comparing.PRIOR_SPREAD * 100:g} % is assumed",
+    f"What is below {planning.WORTH_TRYING * 100:g} % is not tried",
+    f"at least {planning.WORTH_BUNDLING * 100:g} % of the step",
+    f"below {tuner.WORTH_MORE_RUNS:g} it is done",
+    f"more than {(tuner.MOVES_THE_BOTTLENECK - 1) * 100:.0f} % makes a new diagnosis",
+    f"differ by more than {(tuner.AGREE_WITHIN - 1) * 100:.0f} %",
+    f"contributes {(tuner.WORTH_KEEPING - 1) * 100:.0f} % or more",
+    f"at least {(tuner.SMALLER_BY - 1) * 100:.0f} % less memory at the peak",
+    f"at most {tuner.SLOWEST_FOR_MEMORY:g} times slower",
+    f"{book.OTHERS_DISTURB_FROM * 100:g} % of the machine",
+    f"not before {book.LEAST_SECONDS:g} s",
+    f"Fewer than {guarding.LEAST_STEPS} steps",
+    f"{guarding.OF_LOSS * 100:g} % of the loss",
+    f"a step takes {losses.CLONE_IS_FELT_BELOW * 1000:g} ms or more",
+    f"from {report.NARROW} columns on",
+    f"from {report.NARROWEST} columns on",
+)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_the_figures_of_tuning_are_those_of_the_code(figure: str) -> None:
+    assert figure in " ".join(page("tune").split())
 
 
 def test_every_rule_has_its_page_in_the_index() -> None:
@@ -73,7 +172,18 @@ def test_every_rule_has_its_page_in_the_index() -> None:
         assert (DOCS / "rules" / f"{rule.NAME}.md").is_file()
 
 
+def test_every_optimization_has_its_page_in_the_index() -> None:
+    index = (DOCS / "optimizations" / "index.md").read_text()
+    for one in OPTIMIZATIONS:
+        assert f"[{one.NAME}]({one.NAME}.md)" in index
+        text = (DOCS / "optimizations" / f"{one.NAME}.md").read_text()
+        assert f"| numerics | `{one.NUMERICS}`" in text
+        assert all(f"`{name}`" in text for name in one.SETTINGS)
+        assert all(f"({name}.md)" in text for name in (*one.CONFLICTS, *one.NEEDS))
+
+
 def test_the_environment_of_a_record_is_described() -> None:
     record = json.loads((ROOT / "tests/unit/data/profile-schema-1.json").read_text())
-    page = (DOCS / "record.md").read_text()
-    assert not [key for key in record["environment"] if f"`{key}`" not in page]
+    text = (DOCS / "record.md").read_text()
+    keys = {*record["environment"], "capability", "script"}
+    assert not [key for key in keys if f"`{key}`" not in text]

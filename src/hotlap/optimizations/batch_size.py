@@ -74,27 +74,49 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     rule = settings.get("learning-rate", "linear")
     by = {"linear": float(factor), "sqrt": factor**0.5, "keep": 1.0}[rule]
 
+    larger: list[int] = []  # batch sizes that were made so
+
     def change(arguments: dict[str, Any]) -> None:
         if arguments.get("batch_sampler") is not None or arguments.get("batch_size", 1) is None:
             training.refused(NAME, "the loader's batches are made by a batch sampler")
             return
         arguments["batch_size"] = int(arguments.get("batch_size", 1)) * factor
+        larger.append(arguments["batch_size"])
 
-    def scale(optimizer: Any) -> None:
-        plain: list[Any] = []
-
-        def before(this: Any, args: Any, kwargs: Any) -> None:
-            plain[:] = [group.get("lr") for group in this.param_groups]
-            for group, rate in zip(this.param_groups, plain, strict=True):
-                group.update({} if rate is None else {"lr": rate * by})
-
-        def after(this: Any, args: Any, kwargs: Any) -> None:
-            for group, rate in zip(this.param_groups, plain, strict=True):
-                group.update({} if rate is None else {"lr": rate})
-
-        optimizer.register_step_pre_hook(before)
-        optimizer.register_step_post_hook(after)
+    def follow(optimizer: Any) -> None:
+        rates = _Rates(by, larger)
+        optimizer.register_step_pre_hook(rates.multiply)
+        optimizer.register_step_post_hook(rates.put_back)
 
     training.change_loaders(NAME, change)
     if rule != "keep":
-        training.when_optimizer_made(scale)
+        training.when_optimizer_made(follow)
+
+
+class _Rates:
+    """One optimizer's learning rates, multiplied while it steps."""
+
+    def __init__(self, by: float, larger: list[int]) -> None:
+        self._by = by
+        self._larger = larger
+        self._plain: list[Any] = []
+        self._multiplied: list[Any] = []
+
+    def multiply(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        now = [group.get("lr") for group in optimizer.param_groups]
+        already = any(a is b for a, b in zip(now, self._multiplied, strict=False) if a is not None)
+        if not self._larger or already:  # a class's own step, around that of the class below
+            return
+        self._plain = now
+        self._multiplied = [None if rate is None else rate * self._by for rate in now]
+        _set(optimizer, self._multiplied)
+
+    def put_back(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        _set(optimizer, self._plain)
+        self._plain, self._multiplied = [], []
+
+
+def _set(optimizer: Any, rates: list[Any]) -> None:
+    for group, rate in zip(optimizer.param_groups, rates, strict=False):
+        if rate is not None:
+            group["lr"] = rate

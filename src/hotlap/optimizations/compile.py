@@ -115,7 +115,7 @@ class Compiled:
         self._plain = call
         self._steps = steps
         self._mode = None if mode == "default" else mode
-        self._fast = torch.compile(call, mode=self._mode, dynamic=False)
+        self._fast = torch.compile(_frame(call), mode=self._mode, dynamic=False)
         self._shapes: Any = None
         self._others: set[Any] = set()
         self._latest: Any = None  # of other shapes
@@ -166,7 +166,7 @@ class Compiled:
 
     def _take_any(self) -> None:
         self._any = True
-        self._fast = self._torch.compile(self._plain, mode=self._mode, dynamic=True)
+        self._fast = self._torch.compile(_frame(self._plain), mode=self._mode, dynamic=True)
 
 
 class _Steps:
@@ -184,6 +184,19 @@ class _Steps:
         if self._due:
             self._due = False
             self._mark()
+
+
+def _frame(call: Call) -> Call:
+    """The call in a function of its own: torch compiles no frame of its own modules' classes.
+
+    The function's code is its own too: compilations are counted, and limited, for each code.
+    """
+
+    def framed(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    framed.__code__ = framed.__code__.replace()
+    return framed
 
 
 def _shapes(torch: Any, args: Any, kwargs: Any) -> Any:

@@ -54,13 +54,11 @@ def by_hand(settings: dict[str, Any]) -> str:
     return "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, foreach=True)"
 
 
-def change(kind: type, arguments: dict[str, Any]) -> None:
-    if "foreach" not in inspect.signature(kind).parameters:
-        return
-    if arguments.get("foreach") or arguments.get("fused") or arguments.get("differentiable"):
-        return
-    arguments["foreach"] = True
-
-
 def install(training: Training, settings: dict[str, Any]) -> None:
+    def change(kind: type, arguments: dict[str, Any]) -> None:
+        if "foreach" not in inspect.signature(kind).parameters:
+            training.refused(NAME, f"{kind.__name__} does not work on lists")
+        elif not any(map(arguments.get, ("foreach", "fused", "differentiable"))):
+            arguments["foreach"] = True
+
     training.change_optimizers(NAME, change)

@@ -57,12 +57,12 @@ def by_hand(settings: dict[str, Any]) -> str:
     return "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"
 
 
-def change(kind: type, arguments: dict[str, Any]) -> None:
-    if kind.__name__ not in KINDS or arguments.get("fused") or arguments.get("differentiable"):
-        return
-    arguments["fused"] = True
-    arguments.pop("foreach", None)
-
-
 def install(training: Training, settings: dict[str, Any]) -> None:
+    def change(kind: type, arguments: dict[str, Any]) -> None:
+        if kind.__name__ not in KINDS:
+            training.refused(NAME, f"{kind.__name__} cannot be fused")
+        elif not arguments.get("fused") and not arguments.get("differentiable"):
+            arguments["fused"] = True
+            arguments.pop("foreach", None)
+
     training.change_optimizers(NAME, change)

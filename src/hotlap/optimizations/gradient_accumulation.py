@@ -186,9 +186,10 @@ class _Rounds:
 
         @functools.wraps(plain)
         def step(this: Any, *args: Any, **kwargs: Any) -> Any:
-            with_every_batch = self._steps - self._seen.get(this, self._steps) == 1
+            with_every_batch = self._steps - self._seen.get(this, 0) == 1
             self._seen[this] = self._steps
-            if with_every_batch and not self._begins:
+            being_made = not hasattr(this, "_last_lr")
+            if with_every_batch and not being_made and not self._begins:
                 return None
             return plain(this, *args, **kwargs)
 

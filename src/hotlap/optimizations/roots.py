@@ -146,7 +146,8 @@ class Search:
 
 
 def unwrap(torch: Any, module: Any) -> Any:
-    """The module a DataParallel on one device merely passes its calls to."""
-    if isinstance(module, torch.nn.DataParallel) and len(module.device_ids) <= 1:
+    """The module that a wrapper passes its calls to as they are."""
+    single = isinstance(module, torch.nn.DataParallel) and len(module.device_ids) <= 1
+    if single or isinstance(module, torch.nn.parallel.DistributedDataParallel):
         return module.module
     return module

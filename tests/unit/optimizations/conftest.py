@@ -5,6 +5,7 @@ Importing torch takes seconds, so one process imports it once and every script r
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 IMPORTED_ONCE = """
-import json, os, sys, traceback
-import torch, torch.utils.data
+import atexit, json, os, sys, traceback
+import torch, torch._dynamo, torch.utils.data  # the second comes with an optimizer's first step
 print("ready", flush=True)
 for line in sys.stdin:
     task = json.loads(line)
@@ -24,8 +25,15 @@ for line in sys.stdin:
         os.chdir(task["folder"])
         for number, name in ((1, "stdout"), (2, "stderr")):
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        exec(compile(task["code"], "train.py", "exec"), {"__name__": "__main__"})
-        raise SystemExit
+        code = 1
+        try:
+            exec(compile(task["code"], "train.py", "exec"), globals())
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(code)  # taking down the interpreter would take longer than the script
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
@@ -41,7 +49,6 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 told = {{}}
-torch.manual_seed(0)
 """
 
 END = """
@@ -76,7 +83,8 @@ def train(torch_imported, tmp_path):
     """Runs a script under a recipe; answers what it told, and what was noted of the recipe."""
 
     def run(recipe, script, **settings):
-        given = json.dumps({"recipe": recipe, **settings})
+        shutil.rmtree(tmp_path / "trial", ignore_errors=True)
+        given = json.dumps({"recipe": recipe, "seed": 0, **settings})
         code = BEGINNING.format(settings=given) + textwrap.dedent(script) + END
         task = json.dumps({"folder": str(tmp_path), "code": code})
         torch_imported.stdin.write(task + "\n")

@@ -40,9 +40,12 @@ def test_what_the_script_chose_itself_stands(train, made, flags):
 
 
 def test_an_optimizer_that_does_not_know_lists_is_made_plainly_and_noted(train):
-    run = train(FOREACH, SCRIPT.replace("MADE", "torch.optim.LBFGS(model.parameters())").replace(
-        "optimizer.step()", "optimizer.step(lambda: 0.0)"
-    ))
+    run = train(
+        FOREACH,
+        SCRIPT.replace("MADE", "torch.optim.LBFGS(model.parameters())").replace(
+            "optimizer.step()", "optimizer.step(lambda: 0.0)"
+        ),
+    )
     assert run.told["flags"] == [None, None]
     assert run.done["foreach-optimizer"]["status"] == "refused"
     assert "LBFGS" in run.done["foreach-optimizer"]["detail"]
