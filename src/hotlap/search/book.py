@@ -138,7 +138,7 @@ class Book:
         if not self._repeats:
             self._say(
                 f"Something else burned {run.other_cores:.1f} of {self._cores:g} cores during a "
-                "run. Such runs are repeated and left out; intervals are narrower on a quiet machine."
+                "run. Such runs are repeated and left out; a quiet machine gives narrower ranges."
             )
         return True
 
