@@ -233,7 +233,7 @@ def test_an_interrupted_tuning_keeps_its_rows(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     process = started("--only", "does-nothing")
-    wait_for(lambda: len(journal(tmp_path)) >= 1)
+    wait_for(lambda: len(journal(tmp_path)) >= 2)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

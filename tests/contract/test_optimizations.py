@@ -56,6 +56,11 @@ RECORDS = {
     "batch sampler": loading(batch_size=None),
     "many workers": loading(workers=8, prefetch_factor=8, persistent_workers=True),
     "no optimizer": replace(SAMPLE, optimizers=(), step=replace(SAMPLE.step, unit="backward")),
+    "lbfgs": having(
+        replace(SAMPLE, optimizers=(replace(SAMPLE.optimizers[0], name="LBFGS", can_fuse=False),)),
+        **GPU,
+    ),
+    "steps in backward": having(replace(SAMPLE, step=replace(SAMPLE.step, unit="backward")), **GPU),
     "empty script": having(script={}),
     "odd script": having(script=None, capability="9.0", cores=None, threads=None, world_size=None),
     "knows nothing": replace(
@@ -188,7 +193,14 @@ REFUSED = {
         "compile": "no optimizer steps",
         "fused-optimizer": "none was made",
         "foreach-optimizer": "no optimizer",
+        "gradient-accumulation": "no optimizer is seen to step",
     },
+    "lbfgs": {
+        "precision-fp16": "LBFGS",
+        "gradient-accumulation": "LBFGS",
+        "fused-optimizer": "LBFGS",
+    },
+    "steps in backward": {"precision-fp16": "when to look for overflow"},
     "empty script": {"channels-last": "no 2-d", "zero-grad-none": "already lets gradients go"},
     "sample": dict.fromkeys(
         ("tf32", "cudnn-benchmark", "pinned-memory", "device-prefetch", "non-blocking-copy"),

@@ -13,13 +13,18 @@ def test_limits_are_what_the_schedule_is_made_from():
 
 
 def test_limits_travel_by_value():
-    limits = Limits(steps=7, seconds=1.5, tolerance=0.1, window_seconds=0.2, brief=True)
+    limits = Limits(
+        steps=7, seconds=1.5, tolerance=0.1, window_seconds=0.2, brief=True, guard_steps=9
+    )
     assert limits.as_dict() == {
         "steps": 7,
         "seconds": 1.5,
         "tolerance": 0.1,
         "window_seconds": 0.2,
         "brief": True,
+        "bare": False,
+        "guard_steps": 9,
+        "guard_seconds": 8.0,
     }
 
 

@@ -93,26 +93,29 @@ def tune(
             where, run.trial, timed=TIMED, full=FULL, timeout=timeout, before=run.trials
         )
         machine = Watched(local, journal, words, run)
+        tuner, interrupted = None, False
         try:
             first, baseline = _diagnose(machine, words, timeout)
+            tuner = Tuner(machine, baseline, first, request, tell=tell, say=warn)
+            choices = plan(baseline, baseline.verdict, request.choice)
+            diagnosed(baseline, choices)
+            found = _planned(tuner.found, choices) if dry_run else tuner.tune()
         except UsageError:
             forget(run, None)
             raise
-        choices = plan(baseline, baseline.verdict, request.choice)
-        diagnosed(baseline, choices)
-        tuner = Tuner(machine, baseline, first, request, tell=tell, say=warn)
-        interrupted: Interrupted | None = None
-        try:
-            found = _planned(tuner.found, choices) if dry_run else tuner.tune()
-        except (Interrupted, KeyboardInterrupt) as problem:
-            interrupted = problem if isinstance(problem, Interrupted) else Interrupted("")
-            found = tuner.found
+        except (Interrupted, KeyboardInterrupt):
+            if tuner is None:
+                raise Interrupted(
+                    "Interrupted before the baseline was known. What was finished is kept; "
+                    "go on with hotlap tune --resume."
+                ) from None
+            interrupted, found = True, tuner.found
         runs = tuner.baseline_runs()
         seconds = time.monotonic() - began
         result = _conclude(found, baseline, runs, words, run, request, seconds)
-        result = msgspec.structs.replace(result, complete=interrupted is None)
+        result = msgspec.structs.replace(result, complete=not interrupted)
         _save(result, run)
-        if interrupted is not None:
+        if interrupted:
             raise Interrupted(
                 f"Interrupted. {len(result.trials)} rows are kept in {run.tuning}; "
                 "go on with hotlap tune --resume.",

@@ -57,7 +57,7 @@ def candidates(record: Record) -> list[dict[str, Any]]:
     loader = reading.loader(record)
     batches = loader.batches if loader and loader.batches else 1 << 30
     adaptive = any(one.name in _ADAPTIVE for one in record.optimizers)
-    rule = "sqrt" if adaptive else "linear"
+    rule = "sqrt" if adaptive else "linear" if record.optimizers else "keep"
     return [
         {"factor": factor, "learning-rate": rule} for factor in (2, 4, 8) if 2 * factor <= batches
     ]
@@ -74,14 +74,15 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     rule = settings.get("learning-rate", "linear")
     by = {"linear": float(factor), "sqrt": factor**0.5, "keep": 1.0}[rule]
 
-    larger: list[int] = []  # batch sizes that were made so
+    larger: dict[int, int] = {}  # datasets, with the batch size they were given
 
     def change(arguments: dict[str, Any]) -> None:
         if arguments.get("batch_sampler") is not None or arguments.get("batch_size", 1) is None:
             training.refused(NAME, "the loader's batches are made by a batch sampler")
             return
-        arguments["batch_size"] = int(arguments.get("batch_size", 1)) * factor
-        larger.append(arguments["batch_size"])
+        dataset, size = id(arguments.get("dataset")), int(arguments.get("batch_size", 1))
+        if larger.get(dataset) != size:  # else made anew from one like that, as Lightning does
+            arguments["batch_size"] = larger[dataset] = size * factor
 
     def follow(optimizer: Any) -> None:
         rates = _Rates(by, larger)
@@ -96,7 +97,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
 class _Rates:
     """One optimizer's learning rates, multiplied while it steps."""
 
-    def __init__(self, by: float, larger: list[int]) -> None:
+    def __init__(self, by: float, larger: dict[int, int]) -> None:
         self._by = by
         self._larger = larger
         self._plain: list[Any] = []

@@ -41,6 +41,8 @@ def refusal(record: Record) -> str | None:
         return "no DataLoader feeds the training"
     if loader.batch_size is None:
         return "the loader's batches are made by a batch sampler"
+    if record.step.unit == "backward":
+        return "no optimizer is seen to step, so it cannot be told when a batch is whole"
     if len(record.optimizers) > 1:
         return "several optimizers step in turns"
     if any(one.name == "LBFGS" for one in record.optimizers):
@@ -75,13 +77,17 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     parts = int(settings.get("parts", 2))
     rounds = _Rounds(training, parts)
 
+    smaller: dict[int, int] = {}  # datasets, with the batch size they were given
+
     def change(arguments: dict[str, Any]) -> None:
-        size = int(arguments.get("batch_size", 1) or 0)
+        dataset, size = id(arguments.get("dataset")), int(arguments.get("batch_size", 1) or 0)
+        if smaller.get(dataset) == size:
+            return  # made anew from one that was changed, as Lightning does
         if arguments.get("batch_sampler") is not None or not size or size % parts:
             training.refused(NAME, f"a batch of {size} cannot be divided by {parts}")
             return
         rounds.active = True
-        arguments["batch_size"] = size // parts
+        arguments["batch_size"] = smaller[dataset] = size // parts
 
     training.change_loaders(NAME, change)
     training.when_optimizer_made(rounds.wrap_optimizer)

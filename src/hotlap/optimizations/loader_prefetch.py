@@ -63,6 +63,8 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if not arguments.get("num_workers", 0):
             training.refused(NAME, "the loader has no workers")
             return
+        if arguments.get("prefetch_factor") == batches:
+            training.applied(NAME, f"prefetch_factor={batches}")
         arguments["prefetch_factor"] = batches
 
     training.change_loaders(NAME, change)

@@ -59,6 +59,8 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if not arguments.get("num_workers", 0):
             training.refused(NAME, "the loader has no workers")
             return
+        if arguments.get("persistent_workers"):
+            training.applied(NAME, "persistent_workers=True")
         arguments["persistent_workers"] = True
 
     training.change_loaders(NAME, change)

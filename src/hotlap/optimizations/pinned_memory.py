@@ -55,6 +55,8 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 def install(training: Training, settings: dict[str, Any]) -> None:
     def change(arguments: dict[str, Any]) -> None:
+        if arguments.get("pin_memory"):
+            training.applied(NAME, "pin_memory=True")
         arguments["pin_memory"] = True
 
     training.change_loaders(NAME, change)

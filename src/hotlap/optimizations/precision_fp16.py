@@ -46,6 +46,10 @@ def refusal(record: Record) -> str | None:
         return "this GPU has no tensor cores"
     if reading.script(record).get("scaler"):
         return "the script scales its loss by itself"
+    if record.step.unit == "backward":
+        return "no optimizer is seen to step, so it cannot be told when to look for overflow"
+    if any(one.name == "LBFGS" for one in record.optimizers):
+        return "LBFGS looks at its gradients more than once for each step"
     return already_reduced(record)
 
 
@@ -157,15 +161,20 @@ class Scaling:
         """Has the optimizer's class ask before each step whether the gradients are finite."""
         kind = type(optimizer)
         plain = kind.step
-        if getattr(plain, "_hotlap_guard", None) is self:
+        if getattr(plain, "_hotlap_guard", None) is self or kind.__name__ == "LBFGS":
             return
 
         @functools.wraps(plain)
-        def step(this: Any, *args: Any, **kwargs: Any) -> Any:
+        def step(this: Any, closure: Any = None, **kwargs: Any) -> Any:
+            loss, given = None, {}
+            if closure is not None:  # its backward pass comes before the question
+                with self.torch.enable_grad():
+                    loss = closure()
+                given = {"closure": lambda: loss}
             if self._active and self._overflowed():
                 self._drop(this)
-                return None
-            return plain(this, *args, **kwargs)
+                return loss
+            return plain(this, **given, **kwargs)
 
         step._hotlap_guard = self  # type: ignore[attr-defined]
         kind.step = step

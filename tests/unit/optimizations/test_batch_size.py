@@ -82,6 +82,21 @@ step(again)
     assert told["saved"] == told["cycle"]  # a checkpoint can go on without the recipe
 
 
+def test_a_loader_made_anew_from_one_that_was_changed_is_not_changed_again(train):
+    """Lightning does so to put its own sampler in."""
+    told = moved(
+        train,
+        "keep",
+        """
+sampler = torch.utils.data.RandomSampler(data)
+again = DataLoader(loader.dataset, batch_size=loader.batch_size, sampler=sampler)
+told["again"] = again.batch_size
+told["next epoch"] = DataLoader(data, batch_size=4, shuffle=True).batch_size
+""",
+    )
+    assert (told["again"], told["next epoch"]) == (16, 16)
+
+
 def test_a_step_within_a_step_or_one_that_fails_multiplies_once(train):
     told = moved(
         train,

@@ -188,6 +188,18 @@ told["rates"], told["updates"] = rates, len(updates)
     assert run.told["updates"] == 10
 
 
+def test_a_loader_made_anew_from_one_that_was_changed_is_not_changed_again(train):
+    run = train(
+        PARTS,
+        DATA
+        + """
+sampler = torch.utils.data.RandomSampler(data)
+told["again"] = DataLoader(data, batch_size=loader.batch_size, sampler=sampler).batch_size
+""",
+    )
+    assert run.told["again"] == 4
+
+
 def test_a_batch_that_cannot_be_divided_is_left_whole(train):
     script = """
         model = nn.Linear(4, 1)

@@ -41,3 +41,8 @@ def test_workers_that_the_recipe_takes_away_cannot(train):
     assert run.told["epochs"] == [[run.told["main"]]] * 2
     assert run.done["loader-workers"]["status"] == "applied"
     assert run.done["persistent-workers"]["status"] == "refused"
+
+
+def test_a_loader_that_has_them_already_counts_as_done(train):
+    script = SCRIPT.replace("num_workers=WORKERS", "num_workers=1, persistent_workers=True")
+    assert train(PERSISTENT, script).done["persistent-workers"]["status"] == "applied"

@@ -228,6 +228,37 @@ except RuntimeError as problem:
     assert "only for scalar outputs" in run.told["problem"]
 
 
+def test_overflow_in_a_closure_is_seen_before_the_update(train):
+    """How Lightning steps every optimizer."""
+    run = train(
+        FP16,
+        MODEL
+        + SGD
+        + """
+calls = []
+
+def closure():
+    calls.append(1)
+    optimizer.zero_grad()
+    loss = model(x).sum() * 2.0  # overflows down to a scale of 16384
+    loss.backward()
+    return loss
+
+before = weights()
+losses = [optimizer.step(closure).item() for _ in range(5)]
+told["called"] = len(calls)
+told["losses"] = [loss == losses[0] for loss in losses]
+told["finite"] = all(weight == weight and abs(weight) < 10 for weight in weights())
+""",
+    )
+    assert run.told == {
+        "called": 5,
+        "losses": [True, True, True, True, False],  # three steps skipped, the fourth done
+        "finite": True,
+    }
+    assert run.done["precision-fp16"]["skipped_steps"] == 3
+
+
 def test_a_script_without_a_model_to_train_is_not_scaled(train):
     run = train(
         FP16,
