@@ -49,7 +49,7 @@ class Optimization(Protocol):
     NUMERICS: str
     CONFLICTS: tuple[str, ...]
     NEEDS: tuple[str, ...]
-    SETTINGS: dict[str, Any]  # name -> int, or the words it may be
+    SETTINGS: dict[str, Any]  # name -> int (from 1 on, or from its LEAST), or the words it may be
 
     def refusal(self, record: Record) -> str | None: ...
 

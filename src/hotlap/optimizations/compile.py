@@ -73,9 +73,8 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 def by_hand(settings: dict[str, Any]) -> str:
     mode = settings.get("mode", "default")
-    if mode == "default":
-        return "model.compile()"
-    lines = f'model.compile(mode="{mode}")'
+    lines = "model.compile()" if mode == "default" else f'model.compile(mode="{mode}")'
+    lines += "  # nn.Sequential and other classes of torch's own: torch.compile(model)"
     if mode in GRAPHS:
         lines += "\ntorch.compiler.cudagraph_mark_step_begin()  # before each step's forward"
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ def tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _items(value: Any) -> Any:
-    if isinstance(value, dict):
+    if isinstance(value, (dict, UserDict)):
         return value.values()
     if isinstance(value, (list, tuple)):
         return value
@@ -50,14 +51,15 @@ def replaced(torch: Any, value: Any, change: Callable[[Any], Any], depth: int = 
         return type(value)(*map(again, value))
     if type(value) in (list, tuple):
         return type(value)(map(again, value))
-    before = value if isinstance(value, dict) else _fields(value)
+    a_dict = isinstance(value, (dict, UserDict))
+    before = value if a_dict else _fields(value)
     changed = {key: again(item) for key, item in before.items()}
     changed = {key: item for key, item in changed.items() if item is not before[key]}
     if not changed:
         return value
     other = copy.copy(value)  # a class of its own stays that class
     for key, item in changed.items():
-        if isinstance(value, dict):
+        if a_dict:
             other[key] = item
         else:
             object.__setattr__(other, key, item)

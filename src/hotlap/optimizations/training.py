@@ -226,6 +226,8 @@ class Training:
                     _put_back(group, content)
                 plain(this, **before)
                 return
+            if names:
+                _keep(this, {key: changed.get(key) for key in _differing(before, changed)})
             for name in names:
                 self.applied(name, kind.__name__)
 
@@ -282,8 +284,27 @@ def _put_back(group: dict[str, Any], content: dict[str, Any]) -> None:
     group.update({key: value for key, value in content.items() if key != "params"})
 
 
+def _keep(optimizer: Any, settings: Arguments) -> None:
+    """A checkpoint that was written without them does not undo these settings of an optimizer."""
+
+    def keep(optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+        groups = [
+            {**group, **{key: value for key, value in settings.items() if key in group}}
+            for group in state["param_groups"]
+        ]
+        return {**state, "param_groups": groups}
+
+    optimizer.register_load_state_dict_pre_hook(keep)
+
+
 def _same(first: Arguments, second: Arguments) -> bool:
-    return first.keys() == second.keys() and all(first[key] is second[key] for key in first)
+    return not _differing(first, second)
+
+
+def _differing(first: Arguments, second: Arguments) -> set[str]:
+    missing = object()
+    keys = first.keys() | second.keys()
+    return {key for key in keys if first.get(key, missing) is not second.get(key, missing)}
 
 
 def _difference(before: Arguments, after: Arguments) -> str:

@@ -167,3 +167,32 @@ told["counted"] = int(next(iter(again.state.values()))["step"])
 """,
     )
     assert run.told == {"rate": 0.125, "counted": 4}
+
+
+def test_a_checkpoint_of_the_plain_optimizer_does_not_undo_it(train):
+    script = (
+        MODEL
+        + """
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+state = optimizer.state_dict()
+state["state"] = {
+    index: {
+        "step": torch.tensor(3.0),
+        "exp_avg": torch.zeros(p.shape),
+        "exp_avg_sq": torch.ones(p.shape),
+    }
+    for index, p in enumerate(model.parameters())
+}
+for group in state["param_groups"]:
+    group.update(fused=None, foreach=None, lr=0.5)
+optimizer.load_state_dict(state)
+steps(optimizer, 2)
+told["group"] = [optimizer.param_groups[0][name] for name in ("fused", "lr")]
+told["saved"] = state["param_groups"][0]["fused"]
+told["weights"] = weights()
+"""
+    )
+    plain, fused = train({}, script), train(FUSED, script)
+    assert fused.told["group"] == [True, 0.5]
+    assert fused.told["saved"] is None  # the script's own dict
+    assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-5)

@@ -54,6 +54,7 @@ NESTS = [
     Pair(A, (B,)),
     Encoding(a=A, b=B),
     defaultdict(list, a=A, b=[B]),
+    UserDict(a=A, b=B),
     Batch(images=[A, B]),
     Frozen(images={"a": A, "b": B}),
     [Batch(images=A), Frozen(images=B)],
@@ -81,7 +82,7 @@ def test_what_is_no_tensor_is_the_same_object():
 
 @pytest.mark.parametrize(
     "value",
-    [{"x": 1}, Batch(images=None), UserDict(a=A), PackedSequence(A, B), Batch, "text", 1.5],
+    [{"x": 1}, Batch(images=None), UserDict(a=1), {A}, PackedSequence(A, B), Batch, "text", 1.5],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_a_nest_without_tensors_or_of_an_unknown_kind_is_the_same_object(value):
