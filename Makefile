@@ -30,7 +30,7 @@ test-gpu: install  # on a machine with a CUDA GPU and a torch built for it
 	$(BIN)/pytest tests/gpu
 
 demo: install
-	$(BIN)/hotlap tune --budget 110s --force examples/slow.py
+	$(BIN)/hotlap tune --budget 140s --force examples/slow.py
 
 docs: install
 	$(BIN)/python docs/generate.py

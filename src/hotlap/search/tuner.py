@@ -97,16 +97,21 @@ class Tuner:
         return self._book.runs(BASELINE)
 
     def tune(self) -> Found:
-        try:
-            self._learn_the_noise()
-            self._plan_again()
-            self._refused = self._plan.refused
-            self._try_bundles()
-            self._try_singles(least=WORTH_BUNDLING)
-            self._leave_one_out()
-            self._try_singles()
-            self._leave_one_out()
-        except OutOfBudget:
+        stages: tuple[Callable[[], None], ...] = (
+            self._learn_the_noise,
+            self._try_bundles,
+            lambda: self._try_singles(least=WORTH_BUNDLING),
+            self._leave_one_out,
+            self._try_singles,
+            self._leave_one_out,
+        )
+        spent = False
+        for stage in stages:  # one that does not fit any more leaves room for the next
+            try:
+                stage()
+            except OutOfBudget:
+                spent = True
+        if spent:
             self._say("The budget is spent; what was not tried is marked so.")
             self._skip_rest()
         with contextlib.suppress(OutOfBudget):
@@ -122,6 +127,8 @@ class Tuner:
         return self.found
 
     def _learn_the_noise(self) -> None:
+        self._plan_again()
+        self._refused = self._plan.refused
         run = self._book.run(BASELINE)
         if run.status is not None:
             self._say(f"The command by itself does not always run: {run.status}, {run.reason}.")
@@ -139,7 +146,12 @@ class Tuner:
         )
 
     def _reserve(self) -> float:
-        """For the last comparison of winner and baseline."""
+        """For the last runs of winner and baseline, and for leaving out each part once before."""
+        parts = len(self._best.changes) - len(self._gains)
+        leaving = max(0, parts) * self._book.cheapest(self._best) if parts > 1 else 0.0
+        return self._last() + leaving
+
+    def _last(self) -> float:
         return self._book.cheapest(BASELINE) + self._book.cheapest(self._best)
 
     # Trying ----------------------------------------------------------------------------------
@@ -300,11 +312,11 @@ class Tuner:
     def _leave_out(self, name: str) -> None:
         book, best, rest = self._book, self._best, self._best.without(name)
         if not book.runs(rest):
-            book.run(rest, reserve=self._reserve())
+            book.run(rest, reserve=self._last())
         gain = book.speedup(rest, best)
         if gain is not None and not gain.low > 1.0 and len(book.runs(rest)) < MOST_RUNS:
             with contextlib.suppress(OutOfBudget):
-                book.in_turn(best, rest, reserve=self._reserve())
+                book.in_turn(best, rest, reserve=self._reserve())  # the other parts come first
             gain = book.speedup(rest, best)
         last = book.runs(rest)[-1]
         if gain is None or last.status is not None:
