@@ -21,13 +21,19 @@ def _middle(values: list[float | None]) -> float | None:
     return stats.median(known) if known else None
 
 
+def _typical(values: list[float | None]) -> float | None:
+    """The geometric mean: ratios of these are the speed-ups that are shown beside them."""
+    known = [math.log(value) for value in values if value]
+    return math.exp(stats.mean(known)) if known else None
+
+
 def step(runs: Sequence[Run]) -> float | None:
-    return _middle([run.step_seconds for run in _good(runs)])
+    return _typical([run.step_seconds for run in _good(runs)])
 
 
 def rate(runs: Sequence[Run]) -> float | None:
     """Samples a second."""
-    sample = _middle([run.sample_seconds for run in _good(runs)])
+    sample = _typical([run.sample_seconds for run in _good(runs)])
     return 1 / sample if sample else None
 
 

@@ -287,3 +287,10 @@ def test_a_baseline_that_fails_now_and_then_is_told() -> None:
     found = Tuner(machine, profile(), first, request, say=said.append).tune()
     assert found.winner is not None
     assert said == ["The command by itself does not always run: failed, port in use."]
+
+
+def test_the_times_shown_are_in_the_ratio_that_is_shown() -> None:
+    found = tuned(Simulated({"channels-last": 1.5}, noise=0.05, seed=5), only=("channels-last",))
+    winner = found.winner
+    assert winner is not None
+    assert winner.baseline_seconds / winner.step_seconds == pytest.approx(winner.speedup.ratio)
