@@ -38,7 +38,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "speedup": "Against what stands in `against`.",
         "overall": "Against the baseline.",
         "guard": "Whether the loss curve is the baseline's.",
-        "step_seconds": "The step, median over its runs.",
+        "step_seconds": "The step, geometric mean over its runs.",
         "samples_per_second": "Samples trained on per second.",
         "peak_bytes": "Peak memory, median over its runs.",
         "start_seconds": "How much longer its start takes than the baseline's: until steps take "
@@ -100,7 +100,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "speedup": "Against the baseline.",
         "guard": "Whether the loss curve is the baseline's.",
         "parts": "Its changes, one by one.",
-        "step_seconds": "The step, median over its runs.",
+        "step_seconds": "The step, geometric mean over its runs.",
         "baseline_seconds": "The baseline's step.",
         "samples_per_second": "Samples trained on per second.",
         "peak_bytes": "Peak memory.",

@@ -243,8 +243,13 @@ def summary(found: Found, noise: Noise, goal: str) -> str:
     winner = found.winner
     if winner is None:
         tried = sum(trial.speedup is not None for trial in found.trials)
+        planned = sum(trial.reason.startswith("would be tried") for trial in found.trials)
+        if planned:
+            return f"A dry run: {units.plural(planned, 'candidate')} would be tried."
         if not tried:
             return "Nothing was tried."
+        if goal == "memory":
+            return f"Nothing of what was tried ({units.plural(tried, 'recipe')}) needs less memory."
         once = [trial.speedup.ratio for trial in found.trials if trial.kept and trial.speedup]
         if once:
             return (
@@ -252,8 +257,8 @@ def summary(found: Found, noise: Noise, goal: str) -> str:
                 f"{units.share(noise.spread)}: not proven. Tune again when the machine is quiet."
             )
         return (
-            f"Nothing of what was tried ({tried} recipes) is faster beyond the noise of this "
-            f"machine ({units.share(noise.spread)} from run to run)."
+            f"Nothing of what was tried ({units.plural(tried, 'recipe')}) is faster beyond the "
+            f"noise of this machine ({units.share(noise.spread)} from run to run)."
         )
     names = " + ".join(winner.recipe)
     if goal == "memory" and winner.peak_bytes and winner.baseline_peak_bytes:

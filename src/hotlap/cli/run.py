@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hotlap import api
+from hotlap import api, records
 from hotlap.api.running import Ran
 from hotlap.cli.profile import check_writable
 
@@ -42,7 +42,7 @@ def run(
         signal.signal(number, signal.SIG_DFL)  # handed on to the command while it runs
     ran = api.run(command, recipe=recipe)
     if json is not None:
-        json.write_text(encoder.dumps(_result(ran), indent=2) + "\n")
+        records.write(encoder.dumps(_result(ran), indent=2).encode() + b"\n", json)
     print(said(ran), file=sys.stderr, flush=True)
     if ran.signal is not None:
         _end_like(ran.signal)

@@ -16,6 +16,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hotlap.errors import UsageError
 from hotlap.optimizations import (
     allocator,
     batch_size,
@@ -98,6 +99,8 @@ def known() -> tuple[Optimization, ...]:
 def _load(path: str) -> Any:
     name = "hotlap_optimization_" + os.path.splitext(os.path.basename(path))[0]
     spec: Any = importlib.util.spec_from_file_location(name, path)
+    if spec is None or not os.path.isfile(path):
+        raise UsageError(f"{FILES_VARIABLE} names {path}, which is no Python file. Check the path.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -132,7 +132,8 @@ class Book:
         """Whether others burned clearly more than in the quietest run so far."""
         if run.other_cores is None:
             return False
-        quietest = self._quietest = min(run.other_cores, self._quietest or run.other_cores)
+        known = run.other_cores if self._quietest is None else self._quietest
+        quietest = self._quietest = min(run.other_cores, known)
         if run.other_cores <= quietest + OTHERS_DISTURB_FROM * self._cores:
             return False
         if not self._repeats:

@@ -105,6 +105,9 @@ def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | N
         return "not named with --only", SKIPPED
     if one.NAME in choice.skip:
         return "left out with --skip", SKIPPED
+    needed = next((name for name in one.NEEDS if name in choice.skip), None)
+    if needed is not None:
+        return f"needs {needed}, which is left out with --skip", SKIPPED
     if one.NUMERICS == "changes" and one.NAME not in choice.allow:
         return f"changes what is learned; allow it with --allow {one.NAME}", SKIPPED
     return one.refusal(record), NOT_APPLICABLE

@@ -21,7 +21,7 @@ class Telemetry:
         self._gpu = gpu if gpu is not None else Gpu.open()
         self._stop = threading.Event()
         self._known: dict[int, psutil.Process] = {}
-        self._cpu: dict[int, float] = {}
+        self._burned: float | None = None  # by the command and all below it, until the last reading
         self._read: dict[int, int] = {}
         self.samples: list[dict[str, Any]] = []
         self._thread = threading.Thread(target=self._run, name="hotlap-telemetry", daemon=True)
@@ -46,7 +46,7 @@ class Telemetry:
             before = now
 
     def _sample(self, seconds: float) -> dict[str, Any]:
-        burned, memory, read = 0.0, 0, 0
+        total, memory, read = 0.0, 0, 0
         pids = set()
         for process in self._processes():
             try:
@@ -57,10 +57,12 @@ class Telemetry:
             except (psutil.Error, OSError):
                 continue
             pids.add(process.pid)
-            cpu = times.user + times.system
-            burned += max(0.0, cpu - self._cpu.get(process.pid, cpu))
+            # With what its ended children burned: loader workers come and go between two readings.
+            total += times.user + times.system + times.children_user + times.children_system
             read += max(0, disk - self._read.get(process.pid, disk))
-            self._cpu[process.pid], self._read[process.pid] = cpu, disk
+            self._read[process.pid] = disk
+        burned = max(0.0, total - self._burned) if self._burned is not None else 0.0
+        self._burned = total
         whole = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)
         sample: dict[str, Any] = {
             "time": time.time(),

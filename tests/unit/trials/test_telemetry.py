@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -80,10 +82,37 @@ def test_a_sample_of_a_process_is_its_own_burning_since_the_last():
     assert first["cores"] == 0.0  # nothing to compare with yet
     assert first["memory_bytes"] > 1 << 20
     assert first["gpus"][0]["busy"] == 0.75
-    telemetry._cpu = {pid: seconds - 2.0 for pid, seconds in telemetry._cpu.items()}
+    assert telemetry._burned is not None
+    telemetry._burned -= 2.0
     assert telemetry._sample(1.0)["cores"] >= 2.0
 
 
 def test_a_process_that_is_gone_gives_no_processes():
     telemetry = Telemetry(2**22 + 1, gpu=Gpu(Nvml(), []))
     assert telemetry._processes() == []
+
+
+def test_what_ended_children_burned_belongs_to_the_command() -> None:
+    code = "x = 0\nwhile x < 20_000_000: x += 1"
+    parent = (
+        "import subprocess, sys, time\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        f"subprocess.run([sys.executable, '-c', {code!r}])\n"
+        "print('done', flush=True); sys.stdin.readline()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        telemetry = Telemetry(process.pid, gpu=Gpu(Nvml(), []))
+        telemetry._sample(1.0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"  # its child has come and gone in between
+        assert telemetry._sample(1.0)["cores"] > 0.1
+    finally:
+        process.kill()
+        process.communicate()
