@@ -125,14 +125,18 @@ def run(
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
-            stack.enter_context(_undisturbed())
+            late = stack.enter_context(_undisturbed())
             supervisor.say(b"s")
             samples = telemetry.finish()
         ended = supervisor.answer()
+        if not ended.get("stopped"):
+            stopped = None
+        if late:  # asked to stop while the command was being stopped: the caller is told
+            stopped = "interrupted"
         return Outcome(
             code=ended.get("code"),
             signal=ended.get("signal"),
-            stopped=stopped if ended.get("stopped") else None,
+            stopped=stopped,
             seconds=time.time() - started,
             started=started,
             protected=covered["protected"],
@@ -144,15 +148,19 @@ def run(
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Stopping takes seconds at most: a second Ctrl-C must not cut it short and leave things."""
+def _undisturbed() -> Iterator[list[int]]:
+    """Stopping takes seconds at most: a second Ctrl-C must not cut it short and leave things.
+
+    Yields the signals that came meanwhile, for whoever comes after to heed.
+    """
+    came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield came
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    before = [signal.signal(number, lambda n, frame: came.append(n)) for number in numbers]
     try:
-        yield
+        yield came
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
