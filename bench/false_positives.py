@@ -25,7 +25,7 @@ SCRIPTS = (
     "planted_transform.py",
     "tunable_storage.py",
 )
-NOTHING = ROOT / "tests" / "optimizations" / "does_nothing.py"
+NOTHING = ROOT / "bench" / "does_nothing.py"
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,11 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import planted
 import psutil
 import pytest
 from scripted import SCRIPTS, clean_environment
-
-OPTIMIZATIONS = Path(__file__).parents[1] / "optimizations"
 
 
 class Tuned:
@@ -30,11 +28,6 @@ class Tuned:
         assert found, [trial["name"] for trial in self.result["trials"]]
         row: dict[str, Any] = found[0]
         return row
-
-
-def with_files(*names: str) -> dict[str, str]:
-    files = [str(OPTIMIZATIONS / f"{name.replace('-', '_')}.py") for name in names]
-    return {"HOTLAP_OPTIMIZATIONS": os.pathsep.join(files)}
 
 
 def words(folder: Path, *options: str) -> list[str]:
@@ -118,11 +111,11 @@ def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
     assert "stays as it is; --force replaces it" in again.errors
 
 
-def test_what_changes_the_loss_is_refused(tune: Callable[..., Tuned]) -> None:
+def test_what_changes_the_loss_is_refused(tune: Callable[..., Tuned], tmp_path: Path) -> None:
     tuned = tune(
         "loses_precision.py",
         *("--only", "coarse", "--only", "sign-error"),
-        **with_files("coarse", "sign-error"),
+        **planted.variables(tmp_path, "coarse", "sign-error"),
     )
     assert tuned.code == 0, tuned.errors
     for name in ("coarse", "sign-error"):
@@ -147,7 +140,9 @@ def test_faults_are_rows_with_reasons_and_leave_nothing_behind(
 ) -> None:
     names = [*FAULTS, "leaves-children"]
     only = [word for name in names for word in ("--only", name)]
-    tuned = tune("tunable_storage.py", *only, "--timeout", "10", **with_files(*names))
+    tuned = tune(
+        "tunable_storage.py", *only, "--timeout", "10", **planted.variables(tmp_path, *names)
+    )
     assert tuned.code == 0, tuned.errors
     for name, (status, reason) in FAULTS.items():
         assert tuned.row(name)["status"] == status, name
@@ -185,7 +180,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=clean_environment(**with_files("does-nothing")),
+            env=clean_environment(**planted.variables(tmp_path, "does-nothing")),
         )
         running.append(process)
         return process

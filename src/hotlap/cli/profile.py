@@ -13,6 +13,7 @@ from rich.status import Status
 
 from hotlap import api, records, units
 from hotlap.cli.console import notices, show, warn
+from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.reports import terminal
 
@@ -30,16 +31,14 @@ _STAGES = {
 def register(app: typer.Typer) -> None:
     app.command(
         "profile",
-        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+        context_settings=BEFORE_THE_COMMAND,
         help="Run a training command as it is and show where its steps go.",
         short_help="Show where every step of a training command goes.",
     )(profile)
 
 
 def profile(
-    command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="What you would type to train.")
-    ],
+    command: Command,
     steps: Annotated[
         int | None, typer.Option(help="Measure at most this many steps (2000).")
     ] = None,
@@ -47,15 +46,9 @@ def profile(
     timeout: Annotated[
         float | None, typer.Option(help="Give up when no step comes for this many seconds (600).")
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write the whole result to this file.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Keep runs in this folder instead of ./.hotlap.")
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Let the command write where it always does.")
-    ] = False,
+    json: Json = None,
+    out: Out = None,
+    in_place: InPlace = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the files the command wrote in the run's folder.")
     ] = False,

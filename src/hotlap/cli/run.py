@@ -13,22 +13,21 @@ import typer
 
 from hotlap import api, records
 from hotlap.api.running import Ran
+from hotlap.cli.options import BEFORE_THE_COMMAND, Command
 from hotlap.cli.profile import check_writable
 
 
 def register(app: typer.Typer) -> None:
     app.command(
         "run",
-        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+        context_settings=BEFORE_THE_COMMAND,
         help="Train for real under a recipe: ./hotlap.toml, or the one named.",
         short_help="Train for real under a recipe.",
     )(run)
 
 
 def run(
-    command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="What you would type to train.")
-    ],
+    command: Command,
     recipe: Annotated[
         Path | None, typer.Option(help="The recipe; without it ./hotlap.toml, or none.")
     ] = None,

@@ -12,6 +12,7 @@ import typer
 from hotlap import api, recipes, tunings
 from hotlap.api.tuning import comments
 from hotlap.cli.console import results, show, warn
+from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
 from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, UsageError
 from hotlap.records import Profile
@@ -25,16 +26,14 @@ _BUDGET = re.compile(r"^(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+
 def register(app: typer.Typer) -> None:
     app.command(
         "tune",
-        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+        context_settings=BEFORE_THE_COMMAND,
         help="Find what makes a training command faster from outside, and prove it.",
         short_help="Try the known optimizations and prove which pay.",
     )(tune)
 
 
 def tune(
-    command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="What you would type to train.")
-    ],
+    command: Command,
     budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s, 1h30m.")] = "10m",
     steps_planned: Annotated[
         int | None,
@@ -63,15 +62,9 @@ def tune(
     timeout: Annotated[
         float, typer.Option(help="Give a trial up when no step comes for this many seconds.")
     ] = 300.0,
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write the whole result to this file.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Keep runs in this folder instead of ./.hotlap.")
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Let the command write where it always does.")
-    ] = False,
+    json: Json = None,
+    out: Out = None,
+    in_place: InPlace = False,
 ) -> None:
     if json is not None:
         check_writable(json)

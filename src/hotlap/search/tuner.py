@@ -22,19 +22,16 @@ from dataclasses import dataclass
 from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, concluding, guarding, rows
+from hotlap.search import comparing, concluding, guarding, judging, rows
 from hotlap.search.book import BASELINE, Book, Machine, OutOfBudget, Request
 from hotlap.search.comparing import Spread
 from hotlap.search.planning import WORTH_BUNDLING, Candidate, Plan, bundled, plan
 from hotlap.tunings import (
     CHANGED,
-    FASTER,
     NOT_APPLICABLE,
     SAME,
     SKIPPED,
     SLOWER,
-    SMALLER,
-    UNPROVEN,
     Guard,
     Run,
     Speedup,
@@ -49,8 +46,6 @@ WORTH_MORE_RUNS = 1.01
 WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
 AGREE_WITHIN = 1.05  # two runs of the baseline; else a third is made
 MOVES_THE_BOTTLENECK = 1.15
-SMALLER_BY = 1.02
-SLOWEST_FOR_MEMORY = 1.5
 PRECISIONS = ("precision-bf16", "precision-fp16", "tf32")
 
 
@@ -227,11 +222,11 @@ class Tuner:
             guard, ratio = book.guard(recipe), book.speedup(reference, recipe)
             decided = ratio is None or book.proves(reference, recipe) or self._hopeless(ratio)
             if decided or guard.status == guarding.CHANGED or len(book.runs(recipe)) >= MOST_RUNS:
-                return self._judge(name, recipe, reference, ratio, guard)
+                return self._judge(name, recipe, reference, guard)
             try:
                 book.in_turn(reference, recipe, reserve=self._reserve())
             except OutOfBudget:
-                return self._judge(name, recipe, reference, ratio, guard)
+                return self._judge(name, recipe, reference, guard)
             last = book.runs(recipe)[-1]
             if last.status is not None:
                 return self._add(rows.failed(name, recipe, last, against=reference.label()))
@@ -240,55 +235,12 @@ class Tuner:
         """Even if it were faster it would not be by much. For memory one run is enough."""
         return self._request.choice.goal == "memory" or ratio.ratio < WORTH_MORE_RUNS
 
-    def _judge(
-        self, name: str, recipe: Recipe, reference: Recipe, ratio: Speedup | None, guard: Guard
-    ) -> Trial:
-        status, reason = SAME, ""
-        if guard.status == guarding.CHANGED:
-            status, reason = CHANGED, guard.reason
-        elif self._request.choice.goal == "memory":
-            status, reason = self._by_memory(recipe, reference)
-        elif self._book.proves(reference, recipe):
-            status, reason = self._by_total(recipe, reference)
-        elif ratio is not None and ratio.high < 1.0:
-            status = SLOWER
-        if status in (FASTER, SMALLER) and not self._trusted(recipe, reference, guard):
-            status, reason = UNPROVEN, guard.reason
-        kept = status in (FASTER, SMALLER)
+    def _judge(self, name: str, recipe: Recipe, reference: Recipe, guard: Guard) -> Trial:
+        status, reason = judging.judge(self._book, recipe, reference, guard, self._request)
+        kept = status in judging.BETTER
         if kept:
             self._best = recipe
         return self._compared(name, recipe, status, reason, reference, guard, kept=kept)
-
-    def _trusted(self, recipe: Recipe, reference: Recipe, guard: Guard) -> bool:
-        """Same arithmetic needs no proof; anything else needs a guard that could tell."""
-        if guard.status == guarding.PASSED:
-            return True
-        added = [name for name in recipe.changes if name not in reference.changes]
-        return all(optimizations.named(name).NUMERICS == "identical" for name in added)
-
-    def _by_total(self, recipe: Recipe, reference: Recipe) -> tuple[str, str]:
-        """With --steps-planned the start counts as well: compiling has to pay."""
-        planned = self._request.steps_planned
-        if planned is None:
-            return FASTER, ""
-        ours, theirs = (
-            rows.total_seconds(self._book.runs(one), planned, self._book.cold(one))
-            for one in (recipe, reference)
-        )
-        if ours is None or theirs is None or ours < theirs:
-            return FASTER, ""
-        return SAME, f"faster steps, but its start does not pay within {planned:,} steps"
-
-    def _by_memory(self, recipe: Recipe, reference: Recipe) -> tuple[str, str]:
-        ours, theirs = (rows.peak(self._book.runs(one)) for one in (recipe, reference))
-        if not ours or not theirs:
-            return SAME, "peak memory was not seen"
-        if theirs / ours < SMALLER_BY:
-            return SAME, ""
-        slow = self._book.speedup(reference, recipe)
-        if slow is not None and slow.ratio < 1 / SLOWEST_FOR_MEMORY:
-            return SLOWER, f"saves memory, but is more than {SLOWEST_FOR_MEMORY:g} times slower"
-        return SMALLER, ""
 
     # Leaving out -----------------------------------------------------------------------------
 

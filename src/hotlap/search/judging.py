@@ -1,0 +1,62 @@
+"""What a recipe's runs say about it: faster, slower, smaller, changed the loss, unproven."""
+
+from __future__ import annotations
+
+from hotlap import optimizations
+from hotlap.recipes import Recipe
+from hotlap.search import guarding, rows
+from hotlap.search.book import Book, Request
+from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Guard
+
+BETTER = (FASTER, SMALLER)
+SMALLER_BY = 1.02
+SLOWEST_FOR_MEMORY = 1.5
+
+
+def judge(
+    book: Book, recipe: Recipe, reference: Recipe, guard: Guard, request: Request
+) -> tuple[str, str]:
+    """(status, reason) of a recipe against what it was compared with."""
+    if guard.status == guarding.CHANGED:
+        return CHANGED, guard.reason
+    by = _by_memory if request.choice.goal == "memory" else _by_time
+    status, reason = by(book, recipe, reference, request)
+    if status in BETTER and not _trusted(recipe, reference, guard):
+        return UNPROVEN, guard.reason
+    return status, reason
+
+
+def _trusted(recipe: Recipe, reference: Recipe, guard: Guard) -> bool:
+    """Same arithmetic needs no proof; anything else needs a guard that could tell."""
+    if guard.status == guarding.PASSED:
+        return True
+    added = [name for name in recipe.changes if name not in reference.changes]
+    return all(optimizations.named(name).NUMERICS == "identical" for name in added)
+
+
+def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) -> tuple[str, str]:
+    """With --steps-planned the start counts as well: compiling has to pay."""
+    if not book.proves(reference, recipe):
+        ratio = book.speedup(reference, recipe)
+        return (SLOWER if ratio is not None and ratio.high < 1.0 else SAME), ""
+    planned = request.steps_planned
+    if planned is None:
+        return FASTER, ""
+    ours, theirs = (
+        rows.total_seconds(book.runs(one), planned, book.cold(one)) for one in (recipe, reference)
+    )
+    if ours is None or theirs is None or ours < theirs:
+        return FASTER, ""
+    return SAME, f"faster steps, but its start does not pay within {planned:,} steps"
+
+
+def _by_memory(book: Book, recipe: Recipe, reference: Recipe, request: Request) -> tuple[str, str]:
+    ours, theirs = (rows.peak(book.runs(one)) for one in (recipe, reference))
+    if not ours or not theirs:
+        return SAME, "peak memory was not seen"
+    if theirs / ours < SMALLER_BY:
+        return SAME, ""
+    slow = book.speedup(reference, recipe)
+    if slow is not None and slow.ratio < 1 / SLOWEST_FOR_MEMORY:
+        return SLOWER, f"saves memory, but is more than {SLOWEST_FOR_MEMORY:g} times slower"
+    return SMALLER, ""
