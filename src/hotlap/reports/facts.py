@@ -133,4 +133,7 @@ def commands(tuning: Tuning) -> list[tuple[str, str]]:
     again = ("Tune again", wording.tune_command(tuning))
     if tuning.winner is None:
         return [again]
-    return [("Train with the recipe", wording.run_command(tuning)), again]
+    return [
+        ("Train with the recipe", wording.run_command(tuning, wording.own_recipe(tuning))),
+        again,
+    ]

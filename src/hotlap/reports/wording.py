@@ -128,8 +128,13 @@ def recipe_text(tuning: Tuning) -> str:
     return Recipe(tuning.winner.recipe).to_toml(gain)
 
 
-def run_command(tuning: Tuning) -> str:
-    return shlex.join(["hotlap", "run", "--recipe", FILE, *tuning.command])
+def run_command(tuning: Tuning, recipe: str = FILE) -> str:
+    return shlex.join(["hotlap", "run", "--recipe", recipe, *tuning.command])
+
+
+def own_recipe(tuning: Tuning) -> str:
+    """The run's own file: a hotlap.toml in the working directory may be an older one."""
+    return place(f"{tuning.folder}/recipe.toml", None, tuning.folder)
 
 
 def tune_command(tuning: Tuning) -> str:

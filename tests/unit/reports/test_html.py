@@ -163,7 +163,7 @@ def test_the_recipe_its_parts_and_the_commands_are_there(whole: Page) -> None:
         "workers = 8",
         "1.98× (1.95 to 2.01)",
         "DataLoader(dataset, ..., num_workers=8)",
-        "hotlap run --recipe hotlap.toml train.py --epochs 90",
+        "hotlap run --recipe .hotlap/tune-20261115-071306/recipe.toml train.py --epochs 90",
         "hotlap tune train.py --epochs 90",
         "Pass num_workers=8",
         "train.py:68",
