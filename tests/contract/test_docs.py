@@ -21,7 +21,7 @@ from hotlap.probes import losses
 from hotlap.recipes import FILE
 from hotlap.reports import tuning as report
 from hotlap.rules import RULES
-from hotlap.search import book, comparing, guarding, planning, tuner
+from hotlap.search import book, comparing, guarding, judging, planning, tuner
 from hotlap.settings import Limits
 from hotlap.trials.folder import HOME
 
@@ -148,8 +148,8 @@ FIGURES = (
     f"more than {(tuner.MOVES_THE_BOTTLENECK - 1) * 100:.0f} % makes a new diagnosis",
     f"differ by more than {(tuner.AGREE_WITHIN - 1) * 100:.0f} %",
     f"contributes {(tuner.WORTH_KEEPING - 1) * 100:.0f} % or more",
-    f"at least {(tuner.SMALLER_BY - 1) * 100:.0f} % less memory at the peak",
-    f"at most {tuner.SLOWEST_FOR_MEMORY:g} times slower",
+    f"at least {(judging.SMALLER_BY - 1) * 100:.0f} % less memory at the peak",
+    f"at most {judging.SLOWEST_FOR_MEMORY:g} times slower",
     f"{book.OTHERS_DISTURB_FROM * 100:g} % of the machine",
     f"not before {book.LEAST_SECONDS:g} s",
     f"Fewer than {guarding.LEAST_STEPS} steps",
