@@ -551,7 +551,8 @@ def of_ten_milliseconds(rounds: list[dict[str, float]]) -> dict[str, dict[str, A
 
 def startup() -> dict[str, dict[str, Any]]:
     """CPU seconds (user and system) of the shortest things hotlap does, medians of five."""
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    known = [str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(known)}
     script = shutil.which("hotlap", path=str(Path(sys.executable).parent))
     help_command = [script] if script else [sys.executable, "-m", "hotlap"]
     commands = {

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from hotlap import optimizations, records
-from hotlap.optimizations import OPTIMIZATIONS
+from hotlap.optimizations import OPTIMIZATIONS, named
 from hotlap.recipes import SEEN_BY_COMPILER, Recipe
 from hotlap.rules.verdict import judge
 
@@ -288,3 +288,19 @@ def test_one_in_a_file_of_ones_own_is_known_and_comes_last(tmp_path, monkeypatch
         assert optimizations.environment(dict(recipe.changes), {}) == {"OWN": "3"}
     finally:
         optimizations.known.cache_clear()
+
+
+def test_workers_are_enough_for_the_step_the_device_could_do():
+    """Two workers, a third of the step waiting; the device needs a quarter of it, or nearly all."""
+    two = loading(workers=2, prefetch_factor=2)
+    two = having(replace(two, environment={**two.environment, "cores": 16}), **GPU)
+    shares = {"input": replace(SAMPLE.phases["input"], share=0.36)}
+    two = replace(two, phases={**SAMPLE.phases, **shares})
+    kernels = records.Kernels(steps=3, device_busy_seconds=0.365 * two.step.median_seconds)
+    first = named("loader-workers").candidates
+    assert first(replace(two, kernels=kernels))[0] == {"workers": 9}
+    idle = msgspec.structs.replace(kernels, device_busy_seconds=0.0)
+    assert first(replace(two, kernels=idle))[0] == {"workers": 12}
+    busy = msgspec.structs.replace(kernels, device_busy_seconds=two.step.median_seconds)
+    assert first(replace(two, kernels=busy))[0] == {"workers": 5}
+    assert first(replace(two, kernels=None))[0] == {"workers": 5}

@@ -34,6 +34,7 @@ NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"workers": int}
 LEAST = {"workers": 0}  # other settings of optimizations start at 1
 HEADROOM = 1.5
+LEAST_OF_THE_STEP = 0.25  # that other changes leave
 LEAST_SHARED_BYTES = 256 << 20
 WORKER_BYTES = 400 << 20  # what a forked worker that has imported torch comes to own
 
@@ -66,15 +67,25 @@ def most(record: Record) -> int:
 
 
 def needed(record: Record) -> int:
-    """Workers that would make batches as fast as the rest of the step uses them up, and half more.
+    """Workers that would make batches as fast as the rest of a step could use them, and half more.
 
     One process makes a batch in the time the step waits for it; each of several makes its share.
+    With other changes the step may come down to what the device has to do.
     """
     loader, waiting = reading.loader(record), record.phases["input"].share or 0.0
     now = max(1, loader.workers) if loader else 1
     busy = max(0.02, 1 - waiting)
-    makes = now / busy if loader and loader.workers else waiting / busy
+    rest = min(busy, max(LEAST_OF_THE_STEP, _device_share(record)))
+    makes = now / rest if loader and loader.workers else waiting / rest
     return max(1, min(reading.cores(record), math.ceil(HEADROOM * makes)))
+
+
+def _device_share(record: Record) -> float:
+    """Of the step: what the device computes. All of it where that is not known."""
+    if not reading.on_device(record) or record.kernels is None:
+        return 1.0
+    computes, step = record.kernels.device_busy_seconds, record.step.median_seconds
+    return 1.0 if computes is None or not step else computes / step
 
 
 def candidates(record: Record) -> list[dict[str, Any]]:

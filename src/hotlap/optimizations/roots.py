@@ -66,8 +66,10 @@ class Root:
 class Search:
     """Every call of any module passes here until all trained parameters have been seen in a root.
 
-    While such a call runs, and after, torch's own `Module.__call__` is in its place. A new
-    optimizer starts the search again.
+    While something trained is called, and after, torch's own `Module.__call__` is in its place.
+    Modules that train nothing go straight on: exchanging a method of `Module` updates each of its
+    many subclasses, and transforms of images are modules too. A new optimizer starts the search
+    again.
     """
 
     def __init__(self, torch: Any, training: Training) -> None:
@@ -79,21 +81,30 @@ class Search:
         self._lock = threading.Lock()
         self._over = False
         self._calls = 0
+        self._untrained: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._held = 0  # parameters that were trained when those were seen
 
     def begin(self) -> None:
         if self._plain is None:
             self._plain = self._torch.nn.Module.__call__
             self._looking = self._make()
         self._over, self._calls = False, 0
+        self._untrained.clear()
         self._exchange(self._plain, self._looking)
 
     def _make(self) -> Any:
         search, plain = self, self._plain
         is_compiling = self._torch.compiler.is_compiling
+        worker = self._torch.utils.data.get_worker_info
 
         @functools.wraps(plain)
         def call(this: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
+                return plain(this, *args, **kwargs)
+            if worker() is not None:  # a process that loads data: nothing is trained here
+                search._over = True
+                search._exchange(call, plain)
+            if search._over or not search._trains(this):
                 return plain(this, *args, **kwargs)
             search._exchange(call, plain)
             try:
@@ -110,16 +121,30 @@ class Search:
         if self._torch.nn.Module.__call__ is there:
             self._torch.nn.Module.__call__ = instead
 
-    def _look_at(self, module: Any) -> None:
-        if not self._torch.is_grad_enabled() or not module.training:
-            return
-        parameters = {id(one): one for one in module.parameters()}
-        lazy = self._torch.nn.parameter.UninitializedTensorMixin
-        if not parameters or any(isinstance(one, lazy) for one in parameters.values()):
-            return
+    def _trains(self, module: Any) -> bool:
+        """Whether this call can train something that an optimizer holds."""
+        inside = module.__dict__
+        if not inside.get("_parameters") and not inside.get("_modules"):
+            return False
+        if not module.training or not self._torch.is_grad_enabled():
+            return False
         held = self._training.parameters()
-        if held.isdisjoint(parameters):
-            return
+        if len(held) != self._held:
+            self._untrained.clear()
+            self._held = len(held)
+        if self._untrained.get(id(module)) is module:
+            return False
+        parameters = list(module.parameters())
+        lazy = self._torch.nn.parameter.UninitializedTensorMixin
+        if any(isinstance(one, lazy) for one in parameters):
+            return False
+        if held.isdisjoint(map(id, parameters)):
+            self._untrained[id(module)] = module
+            return False
+        return True
+
+    def _look_at(self, module: Any) -> None:
+        held = self._training.parameters()
         found = self._new_root(module)
         if found is not None:
             found.way = self._training.begin(module)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 Place = tuple[str, int, str] | None
 MOST = 20
+ASKED = 8
 
 
 class Ledger:
@@ -24,11 +26,13 @@ class Ledger:
         row[0] += 1
         row[1] += seconds
 
-    def copied(self, size: int, place: Place, *, pinned: bool) -> None:
-        row = self._copies.setdefault(place, [0.0, 0.0, 0.0])
+    def copied(self, size: int, place: Place, *, pinned: Callable[[], bool]) -> None:
+        """Whether the memory is pinned is asked of a line's first copies only: asking is slow."""
+        row = self._copies.setdefault(place, [0.0, 0.0, 1.0])
+        if row[0] < ASKED:
+            row[2] *= pinned()
         row[0] += 1
         row[1] += size
-        row[2] += pinned
 
     def waits(self) -> list[dict[str, Any]]:
         steps = max(1, self.steps)
@@ -51,7 +55,7 @@ class Ledger:
                 **_where(place),
                 "per_step": count / steps,
                 "bytes_per_step": size / steps,
-                "pinned": pinned >= count,
+                "pinned": bool(pinned),
             }
             for place, (count, size, pinned) in rows[:MOST]
         ]

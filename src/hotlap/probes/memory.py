@@ -80,6 +80,15 @@ def _status(name: str) -> int | None:
     return None
 
 
+def kept_by_graphs(segments: list[dict[str, Any]], device: int) -> int:
+    """What CUDA graphs hold on to between replays: nobody else can have it."""
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for segment in segments
+        if segment["device"] == device and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
+    )
+
+
 class MemoryProbe:
     """Two full warm steps: reset the peak, let them run, read what they took."""
 
@@ -121,8 +130,10 @@ class MemoryProbe:
         activations = self._activations or None  # none to be seen: a CUDA graph keeps its own pool
         reserved = None
         if self._device is not None:
-            peak = self._torch.cuda.max_memory_allocated(self._device)
-            reserved = self._torch.cuda.max_memory_reserved(self._device)
+            cuda = self._torch.cuda
+            reserved = cuda.max_memory_reserved(self._device)
+            kept = kept_by_graphs(cuda.memory_snapshot(), self._device.index or 0)
+            peak = min(reserved, cuda.max_memory_allocated(self._device) + kept)
         else:
             peak = process_peak()
         return {

@@ -101,7 +101,7 @@ class Doors:
                 recorder.leave(TRANSFER)
             if result.is_cuda:
                 size = result.numel() * result.element_size()
-                self._ledger.copied(size, places.here(3), pinned=tensor.is_pinned())
+                self._ledger.copied(size, places.here(3), pinned=tensor.is_pinned)
             return result
 
         return copy

@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
 class Recorder:
     def __init__(self, torch: Any, folder: Path, settings: dict[str, Any]) -> None:
         self.torch = torch
+        self._is_capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing
         self.folder = folder
         self.settings = settings
         self.times: dict[str, float] = {}
@@ -88,7 +90,7 @@ class Recorder:
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is being recorded: our events must not become part of it."""
-        return self.device is not None and bool(self.torch.cuda.is_current_stream_capturing())
+        return self.device is not None and self._is_capturing()
 
     def enter(self, phase: str) -> None:
         if self.timing and self.mine() and not self.capturing():

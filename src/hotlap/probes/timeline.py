@@ -66,8 +66,11 @@ class Timeline:
             self._mark(GAP if phase == FORWARD else OTHER)
 
     def boundary(self) -> None:
+        if self._event is not None and self._just_left():
+            _, now, event = self.marks[-1]
+        else:
+            now, event = self._clock(), self._event() if self._event else None
         self._left = False
-        now, event = self._clock(), self._event() if self._event else None
         self.now = self._stack[-1] if self._stack else OTHER
         self.marks += ((BOUNDARY, now, event), (self.now, now, event))
         if len(self._stack) > 32:

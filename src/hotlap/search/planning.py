@@ -54,7 +54,9 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
     its loaders look like by now, is a fact about the latest record.
     """
     now = latest or record
-    view = msgspec.structs.replace(record, loaders=now.loaders, phases=now.phases)
+    view = msgspec.structs.replace(
+        record, loaders=now.loaders, phases=now.phases, step=now.step, kernels=now.kernels
+    )
     candidates: list[Candidate] = []
     refused: list[Trial] = []
     for one in optimizations.known():

@@ -39,20 +39,30 @@ def test_the_same_line_waiting_in_two_ways_is_two_rows():
 def test_copies_are_pinned_only_where_all_of_them_are():
     ledger = Ledger()
     ledger.steps = 2
-    ledger.copied(100, HERE, pinned=True)
-    ledger.copied(300, HERE, pinned=True)
-    ledger.copied(50, THERE, pinned=True)
-    ledger.copied(50, THERE, pinned=False)
+    ledger.copied(100, HERE, pinned=lambda: True)
+    ledger.copied(300, HERE, pinned=lambda: True)
+    ledger.copied(50, THERE, pinned=lambda: True)
+    ledger.copied(50, THERE, pinned=lambda: False)
     first, second = ledger.copies()
     assert (first["line"], first["per_step"], first["bytes_per_step"]) == (12, 1.0, 200.0)
     assert first["pinned"] is True
     assert second["pinned"] is False
 
 
+def test_a_line_is_asked_about_its_first_copies_only():
+    asked = []
+    ledger = Ledger()
+    for _ in range(100):
+        ledger.copied(1, HERE, pinned=lambda: not asked.append(1))
+    (row,) = ledger.copies()
+    assert (row["bytes_per_step"], row["pinned"]) == (100.0, True)
+    assert len(asked) < 10
+
+
 def test_a_place_in_no_code_of_the_users_has_no_line():
     ledger = Ledger()
     ledger.waited("if tensor", 0.1, None)
-    ledger.copied(1, None, pinned=False)
+    ledger.copied(1, None, pinned=lambda: False)
     for row in (*ledger.waits(), *ledger.copies()):
         assert (row["file"], row["line"]) == (None, None)
 

@@ -101,11 +101,24 @@ def test_on_a_cpu_activations_are_left_to_the_kernels_pass(model):
     assert found["activations_bytes"] is None
 
 
+DEVICE = torch.device("cuda:0")
+
+
+def segment(pool, total, allocated, device=0):
+    return {
+        "device": device,
+        "segment_pool_id": pool,
+        "total_size": total,
+        "allocated_size": allocated,
+    }
+
+
 class Cuda:
     """A device whose allocator says what a test tells it to."""
 
     def __init__(self):
         self.allocated = 1000
+        self.segments = [segment((0, 0), 4000, 1000)]
 
     def memory_allocated(self, device):
         return self.allocated
@@ -119,10 +132,13 @@ class Cuda:
     def max_memory_reserved(self, device):
         return 9000
 
+    def memory_snapshot(self):
+        return self.segments
+
 
 def test_on_a_device_activations_are_what_the_forward_pass_left_allocated():
     cuda = Cuda()
-    probe = MemoryProbe(SimpleNamespace(cuda=cuda, Tensor=torch.Tensor), "cuda:0", [], [])
+    probe = MemoryProbe(SimpleNamespace(cuda=cuda, Tensor=torch.Tensor), DEVICE, [], [])
     for left in (300, 500, 400):
         probe.forward_begins()
         cuda.allocated += left
@@ -134,6 +150,23 @@ def test_on_a_device_activations_are_what_the_forward_pass_left_allocated():
     assert found["kind"] == "device"
     assert found["activations_bytes"] == 500
     assert (found["peak_bytes"], found["reserved_bytes"]) == (7000, 9000)
+
+
+@pytest.mark.parametrize(
+    ("segments", "peak"),
+    [
+        ([segment((0, 0), 4000, 1000)], 7000),
+        ([segment((0, 1), 1500, 500), segment((0, 0), 4000, 0)], 8000),
+        ([segment((0, 1), 1500, 500), segment((0, 1), 1500, 500, device=1)], 8000),
+        ([segment((1, 0), 9000, 0)], 9000),  # never more than there was
+        ([{"device": 0, "total_size": 4000, "allocated_size": 0}], 7000),  # no word on pools
+    ],
+)
+def test_memory_that_cuda_graphs_keep_to_themselves_counts(segments, peak):
+    cuda = Cuda()
+    cuda.segments = segments
+    probe = MemoryProbe(SimpleNamespace(cuda=cuda, Tensor=torch.Tensor), DEVICE, [], [])
+    assert probe.finish()["peak_bytes"] == peak
 
 
 def test_state_is_found_however_it_is_nested(model):

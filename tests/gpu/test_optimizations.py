@@ -1,0 +1,116 @@
+"""Optimizations at work on a device: each is applied, and the same is learned with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+TRAINING = """
+warnings.simplefilter("default")  # torch warns of itself when it imports its compiler
+torch.manual_seed(0)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+        )
+
+    def forward(self, x):
+        return self.body(x)
+
+labels = torch.arange(208) % 10
+images = torch.randn(208, 3, 16, 16) + labels.view(-1, 1, 1, 1) / 5
+order = torch.randperm(208, generator=torch.Generator().manual_seed(1)).tolist()
+model = nn.DataParallel(Net().cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+criterion = nn.CrossEntropyLoss()
+loader = DataLoader(TensorDataset(images, labels), batch_size=16, sampler=order)
+losses, kept, dtypes = [], [], set()
+for epoch in range(3):
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        kept.append((out.detach(), out.detach().float().sum().item()))
+        dtypes.add(str(out.dtype))
+model.eval()
+with torch.no_grad():
+    told["evaluated"] = [model(images[:50].cuda()).float().abs().mean().item()]
+told["losses"] = losses
+told["kept"] = all(abs(out.float().sum().item() - total) < 1e-3 * (1 + abs(total))
+                   for out, total in kept)
+told["dtypes"] = sorted(dtypes)
+told["grads"] = sorted({str(p.grad.dtype) for p in model.parameters()})
+told["names"] = list(model.state_dict())[:2]
+"""
+
+ONE_BY_ONE: dict[str, dict[str, dict[str, Any]]] = {
+    "tf32": {"tf32": {}},
+    "precision-bf16": {"precision-bf16": {}},
+    "precision-fp16": {"precision-fp16": {}},
+    "channels-last": {"channels-last": {}},
+    "compile": {"compile": {"mode": "default"}},
+    "graphs": {"compile": {"mode": "reduce-overhead"}},
+    "fused-optimizer": {"fused-optimizer": {}},
+    "copies": {"pinned-memory": {}, "non-blocking-copy": {}},
+    "prefetch": {"loader-workers": {"workers": 2}, "pinned-memory": {}, "device-prefetch": {}},
+}
+EVERYTHING: dict[str, dict[str, Any]] = {
+    "tf32": {},
+    "cudnn-benchmark": {},
+    "precision-bf16": {},
+    "channels-last": {},
+    "compile": {"mode": "reduce-overhead"},
+    "fused-optimizer": {},
+    "loader-workers": {"workers": 2},
+    "persistent-workers": {},
+    "pinned-memory": {},
+    "non-blocking-copy": {},
+}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    return {}
+
+
+def learn(train: Callable[..., Any], plain: dict[str, Any], recipe: dict[str, Any]) -> Any:
+    if not plain:
+        plain.update(train({}, TRAINING).told)
+    return train(recipe, TRAINING)
+
+
+@pytest.mark.parametrize("recipe", ONE_BY_ONE.values(), ids=ONE_BY_ONE)
+def test_it_is_applied_and_learns_the_same(
+    recipe: dict[str, Any], train: Callable[..., Any], plain: dict[str, Any]
+) -> None:
+    check(learn(train, plain, recipe), plain, recipe)
+
+
+def test_all_of_them_together_learn_the_same(
+    train: Callable[..., Any], plain: dict[str, Any]
+) -> None:
+    check(learn(train, plain, EVERYTHING), plain, EVERYTHING)
+
+
+def check(run: Any, plain: dict[str, Any], recipe: dict[str, Any]) -> None:
+    assert {name: run.done[name]["status"] for name in recipe} == dict.fromkeys(recipe, "applied")
+    assert run.told["kept"]  # what the script holds is not overwritten by later steps
+    assert run.told["names"] == plain["names"]
+    assert run.told["grads"] == plain["grads"]
+    assert len(run.told["losses"]) == len(plain["losses"]) == 39
+    precise = not {"precision-bf16", "precision-fp16", "tf32"} & set(recipe)
+    for found, expected in zip(run.told["losses"], plain["losses"], strict=True):
+        assert found == pytest.approx(expected, abs=0.02 if precise else 0.15)
+    assert run.told["losses"][-1] < 0.8 * run.told["losses"][0]
+    assert run.told["evaluated"] == pytest.approx(plain["evaluated"], rel=0.2)
