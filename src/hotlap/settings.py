@@ -23,6 +23,7 @@ class Limits:
     bare: bool = False  # only step times and peak memory: what a comparison needs
     guard_steps: int = 0  # the first so many steps are for the guard: their losses, not their times
     guard_seconds: float = 8.0  # unless they take longer than this
+    guard_fill: float = 0.0  # seconds in which there may be more of them, as steps are short
 
     def as_dict(self) -> dict[str, float]:
         """What the watched process needs of it; it watches no time-outs."""

@@ -36,8 +36,10 @@ from hotlap.tunings import Noise, Run, Trial, Tuning
 BUDGET_SECONDS = 600.0
 TIMEOUT_SECONDS = 300.0
 GOALS = ("speed", "memory")
-TIMED = Limits(bare=True, seconds=5.0, window_seconds=0.4, guard_steps=48, guard_seconds=6.0)
-FULL = Limits(seconds=6.0, window_seconds=0.4, guard_steps=48, guard_seconds=6.0)
+TIMED = Limits(
+    bare=True, seconds=5.0, window_seconds=0.4, guard_steps=48, guard_seconds=6.0, guard_fill=2.0
+)
+FULL = replace(TIMED, bare=False, seconds=6.0)
 
 
 def tune(

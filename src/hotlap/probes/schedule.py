@@ -18,6 +18,7 @@ WARMUP, BARE, PHASES, MEMORY, KERNELS, DONE = (
 )
 SMALLEST_WINDOW = 5
 AGREEING_WINDOWS = 3
+MOST_GUARDED = 192  # steps
 PATIENCE = 10  # steps in a row that do not count; beyond that, all of them are like this
 
 
@@ -35,6 +36,7 @@ class Schedule:
         bare: bool = False,
         guard_steps: int = 0,
         guard_seconds: float = 0.0,
+        guard_fill: float = 0.0,
     ) -> None:
         self.steps = steps
         self.seconds = seconds
@@ -44,6 +46,7 @@ class Schedule:
         self.bare = bare  # for comparisons: step times and peak memory alone
         self.guard_steps = guard_steps
         self.guard_seconds = guard_seconds
+        self.guard_fill = guard_fill
         self.stage = WARMUP
         self.settled = False
         self.bare_means: list[float] = []
@@ -87,15 +90,22 @@ class Schedule:
 
     def _cut_short(self, now: float) -> bool:
         if self.stage == WARMUP:
-            return bool(self.guard_steps) and now - (self._began or now) >= self.guard_seconds
+            return bool(self.guard_steps) and self._guarded(now)
         return self._counting and self._over_limits(now)
+
+    def _guarded(self, now: float) -> bool:
+        """Whether the guard has its steps, or has had its time."""
+        since = now - (self._began or now)
+        enough = len(self._taken) >= self.guard_steps and since >= self.guard_fill
+        return enough or since >= self.guard_seconds
 
     def _over_limits(self, now: float) -> bool:
         return self.counted_steps >= self.steps or now >= (self._deadline or now + 1)
 
     def _window_size(self) -> int:
         if self.stage == WARMUP and self.guard_steps:
-            return max(2, self.guard_steps)
+            most = MOST_GUARDED if self.guard_fill else 2
+            return max(most, self.guard_steps)
         if self.stage in (WARMUP, MEMORY):
             return 1 if self.brief else 2
         if self.stage == KERNELS:

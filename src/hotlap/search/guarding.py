@@ -3,9 +3,9 @@
 Trials start from the same seed, so their first steps see the same batches where the script allows
 it, and curves can be compared step by step. What is compared is the mean loss over the later half
 of the steps that all runs have: a change in learning accumulates there. It may differ by as much as
-baseline runs with other random numbers do, by what the scatter of the steps explains, or by a tenth
-of what was learned; and if much of what was learned could be undone within that, the steps were too
-few to tell, and the guard says so.
+runs of one recipe do, baseline runs with other random numbers among them, by what the scatter of
+the steps explains, or by a tenth of what was learned; and if much of what was learned could be
+undone within that, the steps were too few to tell, and the guard says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from hotlap.tunings import Guard
 PASSED, CHANGED, UNCLEAR = "passed", "changed", "unclear"
 LEAST_STEPS = 16
 ERRORS = 3.0  # standard errors of the mean difference
-PAIRS = 2.0  # times what baseline runs differ by
+PAIRS = 2.0  # times what runs of one recipe differ by
+BLATANT = 5.0  # times the tolerance: no second run is needed
 OF_PROGRESS = 0.1  # of what was learned: as fast within a tenth
 OF_LOSS = 0.002
 
@@ -74,7 +75,7 @@ def _compare(
     mean_changed = [stats.mean(column) for column in zip(*changed, strict=True)]
     paired = [b - a for a, b in zip(mean_plain, mean_changed, strict=True)]
     scatter = _error(paired[later])
-    pairs = _pairs([*plain, *others], later)
+    pairs = max(_range([*plain, *others], later), _range(changed, later))
     start = stats.mean(mean_plain[: max(1, steps // 8)])
     progress = abs(start - usual)
     allowed = max(ERRORS * scatter, PAIRS * pairs, OF_PROGRESS * progress, OF_LOSS * abs(usual))
@@ -105,7 +106,15 @@ def _error(differences: list[float]) -> float:
     return math.sqrt(stats.mean([jump * jump for jump in jumps]) / 2 / len(differences))
 
 
-def _pairs(plain: list[list[float]], later: slice) -> float:
-    """The most two baseline runs differ by."""
-    means = [stats.mean(run[later]) for run in plain]
+def _range(runs: list[list[float]], later: slice) -> float:
+    """The most two runs of one recipe differ by."""
+    means = [stats.mean(run[later]) for run in runs]
     return max(means) - min(means)
+
+
+def is_blatant(guard: Guard) -> bool:
+    """A change that no second run would talk away. Others may be an accident: two or three runs
+    of a baseline do not know well by how much its runs differ."""
+    if guard.difference is None or guard.tolerance is None:
+        return True
+    return abs(guard.difference) > BLATANT * guard.tolerance

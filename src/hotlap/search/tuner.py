@@ -220,16 +220,37 @@ class Tuner:
             )
         while True:
             guard, ratio = book.guard(recipe), book.speedup(reference, recipe)
-            decided = ratio is None or book.proves(reference, recipe) or self._hopeless(ratio)
-            if decided or guard.status == guarding.CHANGED or len(book.runs(recipe)) >= MOST_RUNS:
+            doubted = guard.status == guarding.CHANGED and not self._stands(guard, recipe)
+            decided = self._is_decided(recipe, reference, guard, ratio, doubted=doubted)
+            if decided or len(book.runs(recipe)) >= MOST_RUNS:
                 return self._judge(name, recipe, reference, guard)
             try:
-                book.in_turn(reference, recipe, reserve=self._reserve())
+                other = BASELINE if doubted else reference
+                book.in_turn(other, recipe, reserve=self._reserve())
             except OutOfBudget:
                 return self._judge(name, recipe, reference, guard)
             last = book.runs(recipe)[-1]
             if last.status is not None:
                 return self._add(rows.failed(name, recipe, last, against=reference.label()))
+
+    def _is_decided(
+        self,
+        recipe: Recipe,
+        reference: Recipe,
+        guard: Guard,
+        ratio: Speedup | None,
+        *,
+        doubted: bool,
+    ) -> bool:
+        if ratio is None or self._hopeless(ratio):
+            return not doubted or self._request.choice.goal != "memory"
+        if doubted:
+            return False
+        return guard.status == guarding.CHANGED or self._book.proves(reference, recipe)
+
+    def _stands(self, guard: Guard, recipe: Recipe) -> bool:
+        """Whether a changed loss is believed: one run of a noisy script may be an accident."""
+        return guarding.is_blatant(guard) or len(self._book.runs(recipe)) > 1
 
     def _hopeless(self, ratio: Speedup) -> bool:
         """Even if it were faster it would not be by much. For memory one run is enough."""

@@ -211,3 +211,21 @@ def test_any_run_with_steps_that_count_ends_and_has_seen_every_pass(pattern, ste
     )
     assert {stage for stage, _ in run.windows} == {WARMUP, BARE, PHASES, MEMORY, KERNELS}
     assert all(size >= 1 for _, size in run.windows)
+
+
+GUARD = {"bare": True, "guard_steps": 48, "guard_seconds": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fill", "steps"),
+    [
+        (0.001, 0.0, 48),
+        (0.001, 2.0, 192),  # no more than these
+        (0.03125, 2.0, 65),  # as many as two seconds hold; the first one starts the clock
+        (0.1, 2.0, 48),  # longer than two seconds, but these are needed
+        (1.0, 2.0, 7),  # longer than the guard may take
+    ],
+)
+def test_the_guard_gets_its_steps_and_more_where_they_are_short(seconds, fill, steps):
+    run = Run(**GUARD, guard_fill=fill).until_done(lambda index: seconds)
+    assert run.sizes(WARMUP) == [steps]

@@ -90,3 +90,20 @@ def test_a_baseline_that_varies_by_itself_allows_as_much() -> None:
     assert guarding.check([curve(0)], [moved], [curve(1)]).status == "changed"
     seeds = [[loss + 0.3 for loss in curve(1) if loss is not None]]
     assert guarding.check([curve(0)], [moved], seeds).status == "passed"
+
+
+def test_a_recipe_whose_own_runs_differ_allows_as_much() -> None:
+    """Two runs of it lie to both sides of the baseline: chaos, not a change."""
+    above = [loss + 0.6 for loss in curve(5) if loss is not None]
+    assert guarding.check([curve(0)], [above], [curve(1)]).status == "changed"
+    assert guarding.check([curve(0)], [above, curve(6)], [curve(1)]).status != "changed"
+    assert guarding.check([curve(0)], [above, above], [curve(1)]).status == "changed"
+
+
+def test_only_what_is_far_beyond_the_tolerance_is_blatant() -> None:
+    moved = [loss + 0.4 for loss in curve(5) if loss is not None]
+    assert not guarding.is_blatant(guarding.check([curve(0)], [moved], [curve(1)]))
+    broken: list[float | None] = [*curve()[:20], *[None] * 40]
+    assert guarding.is_blatant(guarding.check([curve()], [broken]))
+    wild = [loss + step for step, loss in enumerate(curve()) if loss is not None]
+    assert guarding.is_blatant(guarding.check([curve()], [wild]))

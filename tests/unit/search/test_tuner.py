@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from simulated import Simulated, profile
 
+from hotlap.recipes import Recipe
 from hotlap.search.book import Request
 from hotlap.search.planning import Choice
 from hotlap.search.tuner import Found, Tuner
@@ -26,6 +27,7 @@ from hotlap.tunings import (
     SLOWER,
     SMALLER,
     UNPROVEN,
+    Run,
     Trial,
 )
 
@@ -39,8 +41,6 @@ def tuned(
     **choice: Any,
 ) -> Found:
     baseline = profile(**(shares or {}))
-    from hotlap.recipes import Recipe
-
     first = machine.run(Recipe(), limit=60)
     request = Request(choice=Choice(**choice), budget=budget, steps_planned=steps_planned)
     return Tuner(machine, baseline, first, request).tune()
@@ -109,6 +109,26 @@ def test_a_recipe_that_changes_the_loss_is_refused_however_fast_it_is() -> None:
     assert "higher than the baseline's" in row(found, "channels-last").reason
 
 
+@pytest.mark.parametrize("goal", ["speed", "memory"])
+def test_one_run_with_another_loss_may_be_an_accident(goal: str) -> None:
+    class Accident(Simulated):
+        def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+            first = recipe.changes and recipe.label() not in self.log
+            self.worse = {name: 0.3 for name in recipe.changes if first}
+            return super().run(recipe, limit=limit, seed=seed)
+
+    machine = Accident({"channels-last": 2.0}, peaks={"channels-last": 0.5})
+    found = tuned(machine, only=("channels-last",), goal=goal)
+    assert row(found, "channels-last").status == (FASTER if goal == "speed" else SMALLER)
+
+
+def test_a_small_change_of_the_loss_that_comes_again_is_refused() -> None:
+    machine = Simulated({"channels-last": 2.0}, worse={"channels-last": 0.4})
+    found = tuned(machine, only=("channels-last",))
+    assert row(found, "channels-last").status == CHANGED
+    assert machine.log.count("channels-last") == 2
+
+
 def test_the_precision_is_suspected_first_when_a_bundle_changes_the_loss() -> None:
     shares = {"compute": 0.7, "input": 0.3}
     machine = Simulated(
@@ -136,8 +156,6 @@ def test_the_same_arithmetic_needs_no_steps_to_be_trusted() -> None:
 
     loader = msgspec.structs.replace(baseline.loaders[0], workers=2, prefetch_factor=2)
     baseline = msgspec.structs.replace(baseline, loaders=(loader,))
-    from hotlap.recipes import Recipe
-
     request = Request(choice=Choice(only=("loader-prefetch",)), budget=2000)
     found = Tuner(machine, baseline, machine.run(Recipe(), limit=9), request).tune()
     assert found.winner is not None
@@ -256,8 +274,6 @@ def test_a_run_that_others_disturbed_is_repeated_and_left_out() -> None:
             )
 
     said: list[str] = []
-    from hotlap.recipes import Recipe
-
     machine = Busy({"channels-last": 1.5})
     first = machine.run(Recipe(), limit=9)
     request = Request(choice=Choice(only=("channels-last",)), budget=2000)
@@ -279,8 +295,6 @@ def test_a_baseline_that_fails_now_and_then_is_told() -> None:
             return run
 
     said: list[str] = []
-    from hotlap.recipes import Recipe
-
     machine = Moody({"channels-last": 1.5})
     first = machine.run(Recipe(), limit=9)
     request = Request(choice=Choice(only=("channels-last",)), budget=2000)
