@@ -17,11 +17,13 @@ import platform
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hotlap import stats
 from hotlap.api import tune
+from hotlap.api.profiling import conclude
 from hotlap.api.tuning import FULL, TIMED
 from hotlap.optimizations import named
 from hotlap.recipes import Recipe
@@ -43,6 +45,7 @@ SCRIPTS = (
     "tests/scripts/planted_optimizer.py",
     "examples/slow.py",
 )
+QUICK = replace(TIMED, guard_steps=0, guard_fill=0.0, seconds=2.5)  # it need not be guarded
 REPEATED = 3  # the best recipes of the first look
 LONGEST = 120.0
 
@@ -71,12 +74,11 @@ def combinations(baseline: Any) -> list[Recipe]:
 def exhaustive(script: Path) -> dict[str, Any]:
     where = Where(words=[str(script)], working=Path.cwd())
     run = RunFolder.new("exhaustive")
-    machine = LocalMachine(where, run.trial, timed=TIMED, full=FULL, timeout=LONGEST)
-    from hotlap.api.profiling import conclude
-
+    machine = LocalMachine(where, run.trial, timed=QUICK, full=FULL, timeout=LONGEST)
     _, measured = machine.full(Recipe(), limit=LONGEST)
     assert measured.record is not None
     recipes = combinations(conclude(measured.record, [str(script)], run))
+    print(f"{script.name}: {len(recipes)} recipes", flush=True)
     runs: dict[str, list[Run]] = {}
     for recipe in recipes:
         runs[recipe.key] = [machine.timed(recipe, limit=LONGEST)[0]]
