@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hotlap import machine
 from hotlap import stats
 from hotlap.records import (
     PHASES,
@@ -25,7 +26,6 @@ from hotlap.records import (
     Usage,
     Wait,
 )
-from hotlap.trials import machine
 from hotlap.trials.raw import Raw
 
 SLOWEST_COUNTS_FROM = 0.1  # of the step

@@ -61,6 +61,21 @@ def memory_limit(root: Path = _CGROUP) -> int | None:
     return min(limits, default=None)
 
 
+def memory_left(root: Path = _CGROUP) -> int | None:
+    """What the tightest cgroup still grants; files the kernel can drop at any time do not count."""
+    left = []
+    for folder in _own_groups(root):
+        try:
+            limit = int((folder / "memory.max").read_text())
+            used = int((folder / "memory.current").read_text())
+            lines = (folder / "memory.stat").read_text().splitlines()
+        except (OSError, ValueError):
+            continue
+        known = dict(line.split(maxsplit=1) for line in lines if " " in line)
+        left.append(max(0, limit - used + int(known.get("inactive_file", 0))))
+    return min(left, default=None)
+
+
 def shared_memory_bytes() -> int | None:
     try:
         state = os.statvfs("/dev/shm")

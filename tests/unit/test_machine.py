@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hotlap.trials import machine
+from hotlap import machine
 
 
 @pytest.fixture
