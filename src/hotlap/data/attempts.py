@@ -1,0 +1,78 @@
+"""How often a fetch is tried, how long between, and how long a sample may take in all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hotlap.data.failures import named
+
+LONGEST_PAUSE_SECONDS = 30.0
+RETRY: tuple[type[Exception], ...] = (OSError, TimeoutError)
+# Answers, not hiccups: asking again gives the same. Naming one of them in `retry` tries it again.
+FINAL = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+Sleep = Callable[[threading.Event, float], object]
+
+
+class GaveUp(RuntimeError):
+    """A fetch failed as often as it may; the message says how often and the last reason."""
+
+
+class TookTooLong(TimeoutError):
+    """A fetch did not end within its time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempts:
+    """The pause doubles from `backoff` seconds on. `sleep` gets the event that ends it early."""
+
+    retries: int = 0
+    retry: tuple[type[Exception], ...] = RETRY
+    backoff: float = 0.1
+    timeout: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Sleep = threading.Event.wait
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.retries, int) or self.retries < 0:
+            raise ValueError(f"retries is {self.retries!r}; it is a number of times, 0 or more")
+        if self.backoff < 0:
+            raise ValueError(f"backoff is {self.backoff!r}; it is seconds, 0 or more")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError(f"timeout is {self.timeout!r}; it is seconds above 0, or None")
+        if not isinstance(self.retry, tuple) or not all(map(_is_error, self.retry)):
+            raise TypeError(f"retry is {self.retry!r}; it is a tuple of exception types")
+
+    def run(self, call: Callable[[], Any], stopped: threading.Event) -> Any:
+        """What the call answers, tried again where that can help and nobody has stopped it."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                return call()
+            except Exception as problem:
+                pause = self.pause(problem, tried)
+                if pause is None or stopped.is_set():
+                    raise
+            self.sleep(stopped, pause)
+
+    def pause(self, problem: Exception, tried: int) -> float | None:
+        """Seconds to wait before the next attempt; None: there is none; raises after the last."""
+        if not isinstance(problem, self.retry):
+            return None
+        if isinstance(problem, FINAL) and not any(kind in FINAL for kind in self.retry):
+            return None
+        if tried > self.retries:
+            if self.retries == 0:
+                return None
+            told = f"{named(problem)}; tried {tried} times (retries={self.retries})"
+            raise GaveUp(told) from problem
+        return float(min(LONGEST_PAUSE_SECONDS, self.backoff * 2.0 ** min(tried - 1, 60)))
+
+
+def _is_error(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Exception)
