@@ -26,7 +26,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import nests, reading
+from hotlap.data import nests
+from hotlap.optimizations import reading
 from hotlap.optimizations.roots import Way, unwrap
 from hotlap.probes.modules import DOOR
 

@@ -13,7 +13,7 @@ Small batches. A script that works on a batch on the CPU before it moves it (`la
 fails, and the row says so. Needs loader workers and pinned memory.
 
 ## By hand
-A loop around the loader that keeps one batch in flight.
+A `DeviceLoader` around the loader; it works without workers and for any type of batch as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import nests, reading
+from hotlap.data.copies import Copies, is_ready
+from hotlap.optimizations import reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -54,12 +55,7 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 
 def by_hand(settings: dict[str, Any]) -> str:
-    return (
-        "with torch.cuda.stream(side):  # one batch ahead\n"
-        "    following = next(batches).to(device, non_blocking=True)\n"
-        "torch.cuda.current_stream().wait_stream(side)\n"
-        "following.record_stream(torch.cuda.current_stream())"
-    )
+    return "loader = hotlap.data.DeviceLoader(loader, device)"
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
@@ -92,15 +88,16 @@ class Ahead:
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._torch = training.torch
-        self._side: Any = None
-        self.device: Any = None
+        self._copies: Any = None
+
+    @property
+    def device(self) -> Any:
+        return None if self._copies is None else self._copies.device
 
     def begin(self, module: Any) -> None:
         first = next((p for p in module.parameters() if p.is_cuda), None)
-        if first is not None and self.device is None:
-            self.device = first.device
-            self._side = self._torch.cuda.Stream(first.device)
+        if first is not None and self._copies is None:
+            self._copies = Copies(self._training.torch, first.device)
 
     def leftover(self, iterator: Any, plain: Any) -> Any:
         held = iterator.__dict__.pop(HELD, None)
@@ -111,42 +108,18 @@ class Ahead:
         if held is None:
             held = self._start(iterator, plain)
         batch = self._hand_over(held)
-        if self._is_ready(iterator):
+        if is_ready(iterator):  # waiting for it now would delay this one's step
             iterator.__dict__[HELD] = self._start(iterator, plain)
         self._training.applied(NAME)
         return batch
 
     def _start(self, iterator: Any, plain: Any) -> Any:
         try:
-            batch = plain(iterator)
+            return self._copies.start(plain(iterator))
         except Exception as problem:  # told when its turn comes
-            return problem, None
-        torch, device = self._torch, self.device
-        with torch.cuda.stream(self._side):
-            copied = nests.replaced(
-                torch, batch, lambda t: t if t.is_cuda else t.to(device, non_blocking=True)
-            )
-            event = torch.cuda.Event()
-            event.record(self._side)
-        return copied, (event, batch)
+            return problem
 
     def _hand_over(self, held: Any) -> Any:
-        copied, rest = held
-        if rest is None:
-            raise copied
-        torch = self._torch
-        stream = torch.cuda.current_stream(self.device)
-        stream.wait_event(rest[0])
-        for tensor in nests.tensors(torch, copied):
-            if tensor.is_cuda:
-                tensor.record_stream(stream)
-        return copied
-
-    def _is_ready(self, iterator: Any) -> bool:
-        """Whether the next batch is there: waiting for it now would delay this one's step."""
-        try:
-            if len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2:
-                return True
-            return not iterator._data_queue.empty()
-        except AttributeError:
-            return False
+        if isinstance(held, Exception):
+            raise held
+        return self._copies.hand_over(held)

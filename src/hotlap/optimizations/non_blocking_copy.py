@@ -21,7 +21,8 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import nests, reading
+from hotlap.data import nests
+from hotlap.optimizations import reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import nests
+from hotlap.data import nests
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Call

@@ -9,8 +9,14 @@ from hotlap.optimizations.device_prefetch import HELD, Ahead
 
 
 class Tensor:
+    layout, is_nested = "strided", False
+
     def __init__(self, name, is_cuda=False):
         self.name, self.is_cuda = name, is_cuda
+        self.device = "cuda:0" if is_cuda else "cpu"
+
+    def is_pinned(self):
+        return True
 
     def to(self, device, non_blocking):
         LOG.append(f"copy {self.name}")
@@ -44,6 +50,7 @@ class Main:
 LOG = []
 TORCH = SimpleNamespace(
     Tensor=Tensor,
+    strided="strided",
     cuda=SimpleNamespace(
         Stream=Stream,
         Event=Event,

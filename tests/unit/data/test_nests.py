@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hotlap.optimizations import nests
+from hotlap.data import nests
 
 
 class Tensor:

@@ -27,31 +27,48 @@ def _items(value: Any) -> Any:
     return _fields(value).values()
 
 
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """Of a dataclass; nothing for anything else."""
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+    if not _is_record(value):
         return {}
     names = [field.name for field in dataclasses.fields(value)]
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
-def replaced(torch: Any, value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
-    """The same nest with `change` applied to each tensor; kinds it does not know stay as is."""
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def replaced(
+    torch: Any,
+    value: Any,
+    change: Callable[[Any], Any],
+    depth: int = 0,
+    *,
+    unknown: Callable[[Any], Any] = _as_it_is,
+) -> Any:
+    """The same nest with `change` applied to each tensor, and `unknown` to what is no nest."""
 
     def again(item: Any) -> Any:
-        return replaced(torch, item, change, depth + 1)
+        return replaced(torch, item, change, depth + 1, unknown=unknown)
 
     if isinstance(value, torch.Tensor):
         return change(value)
     if depth >= DEPTH:
         return value
     if type(value).__name__ == "PackedSequence":
-        return value  # some of its tensors belong on the CPU
+        return unknown(value)  # some of its tensors belong on the CPU
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(again, value))
     if type(value) in (list, tuple):
         return type(value)(map(again, value))
     a_dict = isinstance(value, (dict, UserDict))
+    if not a_dict and not _is_record(value):
+        return unknown(value)
     before = value if a_dict else _fields(value)
     changed = {key: again(item) for key, item in before.items()}
     changed = {key: item for key, item in changed.items() if item is not before[key]}
