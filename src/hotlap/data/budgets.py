@@ -21,10 +21,7 @@ def parse(budget: int | float | str, available: int) -> int:
     """Bytes; a share is one of what is available."""
     if isinstance(budget, bool) or not isinstance(budget, (int, float, str)):
         raise TypeError(f"a budget is bytes, '2 GB' or '80%', not {type(budget).__name__}")
-    if isinstance(budget, str):
-        size = _parse(budget, available)
-    else:
-        size = float(budget)
+    size = _parse(budget, available) if isinstance(budget, str) else float(budget)
     if not 0 <= size < float("inf"):
         raise ValueError(f"a budget of {budget!r} is not a size; say bytes, '2 GB' or '80%'")
     return int(size)
@@ -43,7 +40,7 @@ def _parse(text: str, available: int) -> float:
 
 
 def ram() -> int:
-    """Bytes that can be taken without making the machine swap: by the kernel's word and cgroup's."""
+    """Bytes that can be taken without making the machine swap, or its cgroup run out."""
     free = [_meminfo("MemAvailable")]
     left = machine.memory_left()
     if left is not None:
@@ -51,12 +48,14 @@ def ram() -> int:
     return int(min(free) * (1 - SPARED))
 
 
-def shared() -> int:
-    """What /dev/shm has room for."""
-    try:
-        return shutil.disk_usage("/dev/shm").free
-    except OSError:
-        return 0
+def free_share() -> float:
+    """Of the memory this process may use: what is still free."""
+    free, total = [_meminfo("MemAvailable")], [_meminfo("MemTotal")]
+    left, limit = machine.memory_left(), machine.memory_limit()
+    if left is not None and limit is not None:
+        free.append(left)
+        total.append(limit)
+    return min(one / most if most else 1.0 for one, most in zip(free, total, strict=True))
 
 
 def disk(folder: Path) -> int:

@@ -9,11 +9,9 @@ import traceback
 import warnings
 from typing import Any
 
-import torch
-from torch.utils.data import get_worker_info
+from hotlap.data.counting import own, rows
 
 RAISE, SKIP = "raise", "skip"
-MOST_WORKERS = 256
 MOST_INDICES = 16  # kept, for each process
 
 
@@ -22,21 +20,19 @@ class SampleError(RuntimeError):
 
 
 class Failures:
-    """Counts what all worker processes skipped. Each writes to a row of its own, so nothing locks."""
+    """Counts what all worker processes skipped."""
 
     def __init__(self, on_error: str = RAISE) -> None:
         if on_error not in (RAISE, SKIP):
             raise ValueError(f"on_error is {on_error!r}; it can be {RAISE!r} or {SKIP!r}")
         self.on_error = on_error
-        self._rows = torch.zeros(MOST_WORKERS + 1, 1 + MOST_INDICES, dtype=torch.int64)
-        self._rows.share_memory_()
+        self._rows = rows(1 + MOST_INDICES)
 
     def met(self, index: Any, problem: BaseException) -> None:
         """Raises, naming the index; or counts the sample as skipped."""
         if self.on_error == RAISE or not isinstance(problem, Exception):
             raise failure(index, problem) from problem
-        worker = get_worker_info()
-        row = self._rows[0 if worker is None else 1 + worker.id % MOST_WORKERS]
+        row = own(self._rows)
         count = int(row[0])
         if isinstance(index, int) and count < MOST_INDICES:
             row[1 + count] = index

@@ -1,0 +1,128 @@
+"""How large a data set gets when it is cached, before any of it is: a few samples tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hotlap.data.failures import failure
+
+SAMPLED = 6
+KEEPING = 32  # bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What is expected of the whole set, and the budgets it meets."""
+
+    samples: int
+    sample_bytes: float  # packed, on average
+    error_bytes: float  # standard error of that average
+    read_bytes: float | None  # that one sample takes to read; None where nothing was read
+    device_bytes: int
+    ram_bytes: int
+    disk_bytes: int
+
+    @property
+    def total_bytes(self) -> float:
+        return self.samples * self.sample_bytes
+
+    @property
+    def most_bytes(self) -> float:
+        """With what the average may be off by, and what keeping a sample costs beside it."""
+        return self.samples * (self.sample_bytes + 2 * self.error_bytes + KEEPING)
+
+    @property
+    def ratio(self) -> float | None:
+        """K: bytes in memory for a byte on disk."""
+        return self.sample_bytes / self.read_bytes if self.read_bytes else None
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of the samples: in each tier, and from the source each time."""
+        left, found = 1.0, {}
+        for name in ("device", "ram", "disk"):
+            room = getattr(self, f"{name}_bytes") / self.total_bytes if self.total_bytes else 1.0
+            found[name] = min(left, room)
+            left -= found[name]
+        return {**found, "source": left}
+
+    @property
+    def sentence(self) -> str:
+        ratio = f", {self.ratio:.2g} times what is read" if self.ratio else ""
+        spread = f" ± {size(2 * self.error_bytes)}" if self.error_bytes else ""
+        held = [f"{share:.0%} fit in {name}" for name, share in self.shares.items() if share > 0]
+        told = ", ".join(held).replace("fit in source", "come from the source")
+        return (
+            f"{self.samples:,} samples of {size(self.sample_bytes)}{spread} make "
+            f"{size(self.total_bytes)}{ratio}: {told}"
+        )
+
+
+def size(number: float) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= factor:
+            return f"{number / factor:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def spread_out(samples: int, most: int = SAMPLED) -> list[int]:
+    """Indices from all over the set, the first and the last among them."""
+    count = min(samples, most)
+    return sorted({round(at * (samples - 1) / max(1, count - 1)) for at in range(count)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """Samples that could be read, and how many bytes were read for one."""
+
+    indices: list[int]
+    read_bytes: float | None
+
+
+def probe(dataset: Any, samples: int) -> Probes:
+    """Looks at samples from all over the set; a few may fail, they are not judged here."""
+    indices, reads = [], []
+    first: Exception | None = None
+    for at in spread_out(samples):
+        seen = [read_so_far(), read_so_far()]  # looking is reading, too
+        try:
+            dataset[at]
+        except Exception as problem:
+            first = first or failure(at, problem)
+            continue
+        seen.append(read_so_far())
+        indices.append(at)
+        known = [one for one in seen if one is not None]
+        if len(known) == 3:
+            reads.append(max(0, known[2] - known[1] - (known[1] - known[0])))
+    if first is not None and not indices:
+        raise first
+    read = sum(reads) / len(reads) if reads else 0.0
+    return Probes(indices=indices, read_bytes=read or None)
+
+
+def fit(sizes: Sequence[int], probes: Probes, *, samples: int, budgets: dict[str, int]) -> Fit:
+    mean = sum(sizes) / len(sizes) if sizes else 0.0
+    variance = sum((one - mean) ** 2 for one in sizes) / max(1, len(sizes) - 1)
+    return Fit(
+        samples=samples,
+        sample_bytes=mean,
+        error_bytes=math.sqrt(variance / len(sizes)) if sizes else 0.0,
+        read_bytes=probes.read_bytes,
+        device_bytes=budgets["device"],
+        ram_bytes=budgets["ram"],
+        disk_bytes=budgets["disk"],
+    )
+
+
+def read_so_far(source: Path = Path("/proc/self/io")) -> int | None:
+    """Bytes this process has read from files, from the page cache or not."""
+    try:
+        line = next(line for line in source.read_text().splitlines() if line.startswith("rchar"))
+        return int(line.split()[1])
+    except (OSError, ValueError, StopIteration):
+        return None

@@ -1,0 +1,71 @@
+"""One cache for all ranks of a node: the first to come makes it, the others find it.
+
+They meet at a small file in the temporary folder, named for the job and the cache. It holds the
+process that made the memory; one that has ended is not believed. What is left of it after a kill
+is these few bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from hotlap.data.arena import Arena, Handle
+
+JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
+
+
+def arena(
+    key: str,
+    samples: int,
+    budget: int,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+) -> Arena:
+    """Of this process alone, unless it is one of several ranks on this node."""
+    if int(environment.get("LOCAL_WORLD_SIZE") or 1) < 2:
+        return Arena(samples, budget)
+    job = [environment.get(name, "") for name in JOB]
+    name = hashlib.sha256(json.dumps([key, *job]).encode()).hexdigest()[:24]
+    place = folder or Path(tempfile.gettempdir()) / f"hotlap-{getpass.getuser()}"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.stat().st_uid != os.getuid():  # someone else made it first: share nothing
+        return Arena(samples, budget)
+    descriptor = os.open(place / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = _join(file.read(), samples, budget)
+        if found is None:
+            found = Arena(samples, budget)
+            file.seek(0)
+            file.truncate()
+            file.write(json.dumps({**asdict(found.handle), "started": started(os.getpid())}))
+        return found
+
+
+def _join(text: str, samples: int, budget: int) -> Arena | None:
+    try:
+        content = json.loads(text)
+        alive = content.pop("started") == started(content["pid"])
+        handle = Handle(**content)
+        if alive and handle.samples == samples:
+            return Arena(samples, handle.budget, handle=handle)
+    except (ValueError, TypeError, KeyError, OSError):
+        pass
+    return None
+
+
+def started(pid: int) -> str | None:
+    """When the process began, in the kernel's ticks: pids are used again."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None

@@ -1,0 +1,277 @@
+"""Samples as bytes and back, without pickle: a cache from elsewhere must not run code.
+
+A packed sample is a short JSON text that says how it is built, and its values behind it. Samples of
+one data set are built alike, so the text is parsed once and then recognised. What is unpacked is
+always a copy: changing it does not change the cache.
+
+Tensors, numpy arrays and numbers, bytes, strings, PIL images, numbers, None, and lists, tuples and
+dicts of these.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import struct
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import torch
+
+LENGTH = struct.Struct("<I")
+SIZE = struct.Struct("<Q")
+NUMBER = {"int": struct.Struct("<q"), "float": struct.Struct("<d")}
+NESTS: dict[type, str] = {list: "list", tuple: "tuple"}
+PLAIN = frozenset(
+    name
+    for name in (
+        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    )
+    if hasattr(torch, name)
+)
+Plan = Any  # what the JSON text says
+
+
+class CannotPack(TypeError):
+    """A value of a kind that is not kept in caches."""
+
+
+def pack(sample: Any) -> bytes:
+    parts: list[bytes] = []
+    text = json.dumps(_plan(sample, parts, "sample"), separators=(",", ":")).encode()
+    return b"".join((LENGTH.pack(len(text)), text, *parts))
+
+
+def unpack(packed: bytes | bytearray | memoryview) -> Any:
+    """Raises ValueError where the bytes are not what `pack` makes."""
+    view = memoryview(packed)
+    try:
+        start = LENGTH.size
+        end = start + LENGTH.unpack_from(view)[0]
+        text = bytes(view[start:end])
+        if len(text) != end - start:
+            raise ValueError("it is cut off")
+        cursor = _Cursor(view, end)
+        sample = _reader(text)(cursor)
+    except (struct.error, KeyError, TypeError, IndexError, RecursionError) as problem:
+        raise ValueError(f"these bytes are no packed sample: {problem}") from problem
+    if cursor.at != len(view):
+        raise ValueError(f"{len(view) - cursor.at} bytes more than a packed sample has")
+    return sample
+
+
+# Packing -------------------------------------------------------------------------------------
+
+
+def _plan(value: Any, parts: list[bytes], where: str) -> Plan:
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is int or kind is float:
+        return _number(value, parts)
+    if kind is str or kind is bytes:
+        content = value.encode("utf-8", "surrogatepass") if kind is str else value
+        parts += (SIZE.pack(len(content)), content)
+        return kind.__name__
+    if kind in NESTS:
+        inside = [_plan(one, parts, f"{where}[{at}]") for at, one in enumerate(value)]
+        return [NESTS[kind], inside]
+    if kind is dict:
+        return [
+            "dict",
+            _keys(value, where),
+            [_plan(value[k], parts, f"{where}[{k!r}]") for k in value],
+        ]
+    if isinstance(value, torch.Tensor):
+        return _tensor(value, parts, where)
+    library = kind.__module__.partition(".")[0]
+    if library == "numpy":
+        return _array(value, parts, where)
+    if library == "PIL":
+        return _image(value, parts, where)
+    raise _unknown(value, where)
+
+
+def _unknown(value: Any, where: str) -> CannotPack:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    return CannotPack(
+        f"{where} is of type {kind}, which cannot be kept in a cache; tensors, numpy arrays, "
+        "bytes, strings, PIL images, numbers, None, and lists, tuples and dicts of them can"
+    )
+
+
+def _number(value: int | float, parts: list[bytes]) -> Plan:
+    name = type(value).__name__
+    try:
+        parts.append(NUMBER[name].pack(value))
+    except struct.error:  # an integer of more than 64 bits
+        content = str(value).encode()
+        parts += (SIZE.pack(len(content)), content)
+        return "digits"
+    return name
+
+
+def _keys(value: dict[Any, Any], where: str) -> list[Any]:
+    for key in value:
+        if type(key) not in (str, int):
+            raise _unknown(key, f"a key of {where}")
+    return list(value)
+
+
+def _tensor(value: torch.Tensor, parts: list[bytes], where: str) -> Plan:
+    name = str(value.dtype).removeprefix("torch.")
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+        raise _unknown(value, where)
+    if name not in PLAIN or value.is_quantized:
+        raise CannotPack(f"{where} is a tensor of {name}, which cannot be kept in a cache")
+    flat = value.detach().cpu().contiguous().reshape(-1)
+    if flat.is_conj() or flat.is_neg():
+        flat = flat.resolve_conj().resolve_neg()
+    parts.append(_bytes_of(flat))
+    return ["tensor", name, list(value.shape)]
+
+
+def _bytes_of(flat: torch.Tensor) -> bytes:
+    if not flat.numel():
+        return b""
+    return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
+
+
+def _array(value: Any, parts: list[bytes], where: str) -> Plan:
+    numpy = import_module("numpy")
+    scalar = isinstance(value, numpy.generic)
+    if not scalar and type(value) is not numpy.ndarray:
+        raise _unknown(value, where)
+    if value.dtype.hasobject or value.dtype.names:
+        raise CannotPack(f"{where} is an array of {value.dtype}, which cannot be kept in a cache")
+    parts.append(value.tobytes())
+    return ["scalar" if scalar else "array", value.dtype.str, list(value.shape)]
+
+
+def _image(value: Any, parts: list[bytes], where: str) -> Plan:
+    image = import_module("PIL.Image")
+    if not isinstance(value, image.Image):
+        raise _unknown(value, where)
+    palette = bytes(value.getpalette() or ()) if value.mode in ("P", "PA") else b""
+    content = value.tobytes()
+    parts += (SIZE.pack(len(palette)), palette, SIZE.pack(len(content)), content)
+    return ["image", value.mode, list(value.size)]
+
+
+# Unpacking -----------------------------------------------------------------------------------
+
+
+class _Cursor:
+    def __init__(self, view: memoryview, at: int) -> None:
+        self._view = view
+        self.at = at
+
+    def take(self, size: int) -> memoryview:
+        end = self.at + size
+        if size < 0 or end > len(self._view):
+            raise ValueError("it is cut off")
+        taken = self._view[self.at : end]
+        self.at = end
+        return taken
+
+    def sized(self) -> memoryview:
+        return self.take(SIZE.unpack(self.take(SIZE.size))[0])
+
+
+Reader = Callable[[_Cursor], Any]
+
+
+@functools.lru_cache(maxsize=4096)
+def _reader(text: bytes) -> Reader:
+    """What reads samples that are built as the text says."""
+    try:
+        return _read(json.loads(text))
+    except ValueError as problem:
+        raise ValueError(f"these bytes are no packed sample: {problem}") from problem
+
+
+def _read(plan: Plan) -> Reader:
+    if plan is None or isinstance(plan, bool):
+        return lambda cursor: plan
+    if isinstance(plan, str):
+        return _VALUES[plan]
+    kind, *rest = plan
+    if kind == "dict":
+        keys, inside = rest[0], [_read(one) for one in rest[1]]
+        if len(keys) != len(inside):
+            raise ValueError("a dict with more keys than values")
+        return lambda cursor: {key: read(cursor) for key, read in zip(keys, inside, strict=True)}
+    if kind in ("list", "tuple"):
+        make = list if kind == "list" else tuple
+        inside = [_read(one) for one in rest[0]]
+        return lambda cursor: make([read(cursor) for read in inside])
+    name, shape = rest
+    if not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"a shape of {shape}")
+    return {"tensor": _tensors, "array": _arrays, "scalar": _arrays, "image": _images}[kind](
+        name, tuple(shape), kind
+    )
+
+
+def _tensors(name: str, shape: tuple[int, ...], kind: str) -> Reader:
+    if name not in PLAIN:
+        raise ValueError(f"a tensor of {name}")
+    dtype = getattr(torch, name)
+    size = functools.reduce(int.__mul__, shape, 1) * dtype.itemsize
+
+    def read(cursor: _Cursor) -> torch.Tensor:
+        if not size:
+            return torch.empty(shape, dtype=dtype)
+        return torch.frombuffer(bytearray(cursor.take(size)), dtype=dtype).reshape(shape)
+
+    return read
+
+
+def _arrays(name: str, shape: tuple[int, ...], kind: str) -> Reader:
+    numpy = import_module("numpy")
+    dtype = numpy.dtype(name)
+    if dtype.hasobject or dtype.names:
+        raise ValueError(f"an array of {name}")
+    size = functools.reduce(int.__mul__, shape, 1) * dtype.itemsize
+
+    def read(cursor: _Cursor) -> Any:
+        array = numpy.frombuffer(bytearray(cursor.take(size)), dtype).reshape(shape)
+        return array[()] if kind == "scalar" else array
+
+    return read
+
+
+def _images(mode: str, size: tuple[int, ...], kind: str) -> Reader:
+    image = import_module("PIL.Image")
+
+    def read(cursor: _Cursor) -> Any:
+        palette = bytes(cursor.sized())
+        found = image.frombytes(mode, size, bytes(cursor.sized()))
+        if palette:
+            found.putpalette(palette)
+        return found
+
+    return read
+
+
+_VALUES: dict[str, Reader] = {
+    "int": lambda cursor: NUMBER["int"].unpack(cursor.take(8))[0],
+    "float": lambda cursor: NUMBER["float"].unpack(cursor.take(8))[0],
+    "digits": lambda cursor: int(bytes(cursor.sized())),
+    "str": lambda cursor: bytes(cursor.sized()).decode("utf-8", "surrogatepass"),
+    "bytes": lambda cursor: bytes(cursor.sized()),
+}
+
+
+def leaves(sample: Any) -> Iterator[Any]:
+    """What stands in a nest of lists, tuples and dicts."""
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    if isinstance(sample, (list, tuple)):
+        for one in sample:
+            yield from leaves(one)
+    else:
+        yield sample

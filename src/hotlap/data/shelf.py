@@ -1,0 +1,208 @@
+"""The disk tier: packed samples in two files that survive restarts and kills.
+
+`data` holds the samples one after another, `index` one entry for each: where, how long, the
+checksum of the sample and one of the entry itself. An entry is written after its sample; a writer
+that is killed in between leaves a hole and nothing else. What is read is checked against its sum:
+a sample that is damaged is forgotten, said once, and written anew.
+
+Several processes may fill at once: space is given out under a lock the kernel releases with its
+holder. A full disk ends the filling, not the training.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import mmap
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ENTRY = struct.Struct("<QQII")  # where, how long, sum of the sample, sum of this entry
+BODY = struct.Struct("<QQI")
+SCHEMA = 1
+FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Shelf:
+    def __init__(
+        self,
+        folder: Path,
+        samples: int,
+        budget: int,
+        *,
+        facts: dict[str, Any],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.folder = folder
+        self.samples = samples
+        self.budget = budget
+        self.full = False
+        self._facts = facts
+        self._tell = tell
+        self._damaged = 0
+        self._open()
+
+    def _open(self) -> None:
+        """Raises OSError where the folder cannot be written or has no room for the index."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._threads, self._pid = threading.Lock(), os.getpid()
+        self._lock = os.open(self.folder / "lock", FLAGS, 0o644)
+        with self._locked():
+            self._data, self._index = self._files()
+            if not self._is_ours():
+                self._begin_anew()
+            self._map_index()
+
+    def _map_index(self) -> None:
+        size = max(1, ENTRY.size * self.samples)
+        os.posix_fallocate(self._index, 0, size)  # a mapped file without room kills its reader
+        os.ftruncate(self._index, size)
+        self._map = mmap.mmap(self._index, size)
+
+    def _files(self) -> tuple[int, int]:
+        data, index = (os.open(self.folder / name, FLAGS, 0o644) for name in ("data", "index"))
+        return data, index
+
+    def _begin_anew(self) -> None:
+        """With other files: who has the old ones mapped must not find them cut off."""
+        for descriptor in (self._data, self._index):
+            os.close(descriptor)
+        for name in ("data", "index"):
+            os.unlink(self.folder / name)
+        self._data, self._index = self._files()
+        self._sign()
+
+    def clear(self) -> None:
+        """Forgets everything there is."""
+        with self._locked():
+            self._begin_anew()
+            self._map_index()
+
+    def _is_ours(self) -> bool:
+        """Whether the files hold what they say, and nothing stood here before."""
+        sign = self.folder / "facts.json"
+        expected = {"schema": SCHEMA, "samples": self.samples, **self._facts}
+        try:
+            found = json.loads(sign.read_text())
+        except FileNotFoundError:
+            if os.fstat(self._data).st_size:
+                self._tell(f"{self.folder} held files of something else; the cache is begun anew")
+            return False
+        except (OSError, ValueError):
+            found = None
+        if found == expected and os.fstat(self._index).st_size in (0, ENTRY.size * self.samples):
+            return True
+        self._tell(f"the cache in {self.folder} is damaged or of something else; it is begun anew")
+        return False
+
+    def _sign(self) -> None:
+        facts = {"schema": SCHEMA, "samples": self.samples, **self._facts}
+        draft = self.folder / f"facts.json.{os.getpid()}"
+        draft.write_text(json.dumps(facts, indent=1))
+        os.replace(draft, self.folder / "facts.json")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        for name in ("_data", "_index", "_map", "_lock", "_threads", "_pid"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def get(self, index: int) -> bytes | None:
+        """The packed sample as it was put there; None if it is not, or is damaged."""
+        raw = self._map[ENTRY.size * index : ENTRY.size * (index + 1)]
+        where, length, checksum, own = ENTRY.unpack(raw)
+        if not length:
+            return None
+        if _own_sum(index, raw[: BODY.size]) == own:
+            packed = self._read(where, length)
+            if len(packed) == length and zlib.crc32(packed) == checksum:
+                return packed
+        self.forget(index)
+        return None
+
+    def _read(self, where: int, length: int) -> bytes:
+        if where + length > os.fstat(self._data).st_size:
+            return b""
+        try:
+            return os.pread(self._data, length, where)
+        except OSError:  # a disk that fails
+            return b""
+
+    def forget(self, index: int) -> None:
+        """What is there cannot be used; it will be written anew."""
+        self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = bytes(ENTRY.size)
+        self._damaged += 1
+        if self._damaged == 1:
+            self._tell(f"sample {index} in {self.folder} is damaged; what is, is made anew")
+
+    def has(self, index: int) -> bool:
+        return any(self._map[ENTRY.size * index + 8 : ENTRY.size * index + 16])
+
+    @property
+    def used(self) -> int:
+        return os.fstat(self._data).st_size + len(self._map)
+
+    def count(self) -> int:
+        return sum(length > 0 for _, length, _, _ in ENTRY.iter_unpack(self._entries()))
+
+    def _entries(self) -> bytes:
+        return self._map[: ENTRY.size * self.samples]
+
+    # Filling ---------------------------------------------------------------------------------
+
+    def put(self, index: int, packed: bytes) -> bool:
+        if self.full or not packed or self.has(index):
+            return False
+        try:
+            with self._locked():
+                where = os.fstat(self._data).st_size
+                if where + len(packed) + len(self._map) > self.budget:
+                    return False
+                os.posix_fallocate(self._data, where, len(packed))  # a full disk says so here
+            self._write(packed, where)
+        except OSError as problem:
+            if problem.errno not in FULL:
+                raise
+            self.full = True
+            self._tell(f"the disk of {self.folder} is full; the cache stays as it is")
+            return False
+        body = BODY.pack(where, len(packed), zlib.crc32(packed))
+        entry = body + struct.pack("<I", _own_sum(index, body))
+        self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = entry
+        return True
+
+    def _write(self, packed: bytes, where: int) -> None:
+        view = memoryview(packed)
+        while view:
+            written = os.pwrite(self._data, view, where)
+            view, where = view[written:], where + written
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._pid != os.getpid():  # a thread of the parent may have held it when we were forked
+            self._threads, self._pid = threading.Lock(), os.getpid()
+        with self._threads:
+            fcntl.lockf(self._lock, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+
+def _own_sum(index: int, body: bytes) -> int:
+    """Of an entry in its place: in another it is worth nothing."""
+    return zlib.crc32(body, index & 0xFFFFFFFF)

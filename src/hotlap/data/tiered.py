@@ -1,0 +1,335 @@
+"""A data set whose samples are kept once they were made: on the device, in memory, on disk.
+
+    cached = Tiered(ImageFolder("photos", transform), ram="80%", disk="200 GB", path="/scratch")
+    loader = DataLoader(cached, batch_size=64, shuffle=True, num_workers=8)
+
+Tiers are filled as samples come by, in this order, and nothing is evicted: with reshuffled epochs
+a cache of half the data that keeps what it has hits in half of all cases, one that evicts hardly
+ever. What does not fit comes from the next tier, or from the source as before. There is one copy of
+the memory tier for all workers and all ranks of a node.
+
+Random transforms stay random: the cache is put below them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import operator
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from hotlap.data import budgets, counting, fitting, layers, meeting
+from hotlap.data.failures import RAISE, Failures
+from hotlap.data.fitting import Fit
+from hotlap.data.packing import CannotPack, pack, unpack
+from hotlap.data.shelf import Shelf
+
+TIERS = ("device", "ram", "disk", "source")
+LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
+LEAST_FREE = 0.05  # of the memory: below it, filling ends
+MISSING = object()
+log = logging.getLogger("hotlap.data")
+
+
+class Tiered:
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        ram: int | float | str = "50%",
+        disk: int | float | str = 0,
+        path: str | os.PathLike[str] | None = None,
+        device: int | float | str = 0,
+        on: str | torch.device = "cuda",
+        version: str = "1",
+        on_error: str = RAISE,
+    ) -> None:
+        samples = _length(dataset)
+        self._source = dataset
+        self._samples = samples
+        self._on = torch.device(on)
+        self.failures = Failures(on_error)
+        self._tally = counting.rows(len(TIERS))
+        self._looked = 0.0
+        sizes = self._budgets(device, ram, disk, path)
+        probes = fitting.probe(dataset, samples)
+        self._below = layers.below(dataset, probes.indices)
+        self.fit: Fit = fitting.fit(self._below.sizes, probes, samples=samples, budgets=sizes)
+        facts = _facts(self._below, samples, version)
+        key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+        self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
+        self._shelf = _shelf(path, key, facts, samples, sizes["disk"])
+        self._keeps_all = self.fit.most_bytes <= sizes["disk"]
+        self._device: dict[int, Any] = {}
+        self._device_left = sizes["device"]
+        self._check(probes.indices)
+        log.info("caching %s. %s", self._below.told, self.fit.sentence)
+
+    def _budgets(self, device: Any, ram: Any, disk: Any, path: Any) -> dict[str, int]:
+        if path is None and disk:
+            raise ValueError(f"disk={disk!r} needs a folder: path='/scratch/cache'")
+        free = budgets.disk(_existing(Path(path))) if path is not None else 0
+        free_device = (
+            torch.cuda.mem_get_info(self._on)[0] if self._on.type == "cuda" and device else 0
+        )
+        wanted = budgets.parse(ram, budgets.ram())
+        return {
+            "device": budgets.parse(device, free_device),
+            "ram": min(wanted, budgets.ram()),
+            "disk": budgets.parse(disk, free),
+        }
+
+    # Being a data set --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, index: Any) -> Any:
+        (sample,) = self._samples_of([index])
+        if sample is MISSING:
+            raise self.failures.nothing_left([index])
+        return sample
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        found = [sample for sample in self._samples_of(indices) if sample is not MISSING]
+        if indices and not found:
+            raise self.failures.nothing_left(indices)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the data set has: its classes, its targets."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._source, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_device": {}, "_device_left": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # Samples -----------------------------------------------------------------------------------
+
+    def _samples_of(self, indices: Sequence[Any]) -> list[Any]:
+        places = [self._place(index) for index in indices]
+        found = [self._cached(place) for place in places]
+        missing = [at for at, sample in enumerate(found) if sample is MISSING]
+        for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
+            found[at] = sample
+        return [
+            sample if sample is MISSING else self._finished(place, sample)
+            for place, sample in zip(places, found, strict=True)
+        ]
+
+    def _place(self, index: Any) -> int:
+        place = operator.index(index)
+        if not -self._samples <= place < self._samples:
+            raise IndexError(f"sample {place} of {self._samples}")
+        return place % self._samples
+
+    def _finished(self, index: int, sample: Any) -> Any:
+        try:
+            return self._below.finish(sample)
+        except Exception as problem:
+            self.failures.met(index, problem)
+            return MISSING
+
+    def _cached(self, index: int) -> Any:
+        if index in self._device:
+            self._count("device")
+            return _copied(self._device[index])
+        packed = self._arena.get(index) if self._arena is not None else None
+        tier = "ram"
+        if packed is None and self._shelf is not None:
+            kept, tier = self._shelf.get(index), "disk"
+            if kept is not None:
+                self._keep_in_memory(index, kept)
+                packed = memoryview(kept)
+        if packed is None:
+            return MISSING
+        try:
+            sample = unpack(packed)
+        except ValueError:
+            if tier == "disk" and self._shelf is not None:
+                self._shelf.forget(index)
+            return MISSING
+        self._count(tier)
+        return self._on_device(index, sample)
+
+    def _made(self, indices: list[int]) -> list[Any]:
+        """From the source, at once where it can do that; and kept."""
+        at_once = getattr(self._below.dataset, "__getitems__", None)
+        if at_once is not None and len(indices) > 1:
+            try:
+                samples = list(at_once(indices))
+            except Exception:  # one by one tells which it is
+                samples = []
+            if len(samples) == len(indices):
+                return [self._kept(at, one) for at, one in zip(indices, samples, strict=True)]
+        return [self._made_alone(index) for index in indices]
+
+    def _made_alone(self, index: int) -> Any:
+        try:
+            sample = self._below.dataset[index]
+        except Exception as problem:
+            self.failures.met(index, problem)
+            return MISSING
+        return self._kept(index, sample)
+
+    def _kept(self, index: int, sample: Any) -> Any:
+        self._count("source")
+        try:
+            packed = pack(sample)
+        except CannotPack as problem:
+            raise CannotPack(f"sample {index}: {problem}") from None
+        held = self._keep_in_memory(index, packed)
+        if self._shelf is not None and (self._keeps_all or not held):
+            self._shelf.put(index, packed)
+        return self._on_device(index, sample)
+
+    def _keep_in_memory(self, index: int, packed: bytes) -> bool:
+        arena = self._arena
+        if arena is None or not arena.has_room(len(packed)):
+            return False
+        now = time.monotonic()
+        if now - self._looked > LOOK_EVERY:
+            self._looked = now
+            if budgets.free_share() < LEAST_FREE:
+                if arena.close_filling():
+                    warnings.warn("memory is short; the cache is not filled further", stacklevel=2)
+                return False
+        return arena.put(index, packed)
+
+    def _on_device(self, index: int, sample: Any) -> Any:
+        """Where there is a device tier, all samples come on the device: batches hold one kind."""
+        if not self.fit.device_bytes or get_worker_info() is not None:
+            return sample
+        moved = _moved(sample, self._on)
+        size = sum(one.numel() * one.element_size() for one in _tensors(moved))
+        if index not in self._device and size <= self._device_left:
+            self._device_left -= size
+            self._device[index] = _copied(moved)
+        return moved
+
+    # Telling -----------------------------------------------------------------------------------
+
+    def _count(self, tier: str) -> None:
+        counting.own(self._tally)[TIERS.index(tier)] += 1
+
+    def hits(self) -> dict[str, int]:
+        """Samples by where they came from, over all workers, since the last `forget_hits`."""
+        return dict(zip(TIERS, self._tally.sum(0).tolist(), strict=True))
+
+    def forget_hits(self) -> None:
+        self._tally.zero_()
+
+    @property
+    def hit_rate(self) -> float | None:
+        counted = self.hits()
+        total = sum(counted.values())
+        return 1 - counted["source"] / total if total else None
+
+    @property
+    def used(self) -> dict[str, int]:
+        """Bytes in each tier."""
+        return {
+            "device": self.fit.device_bytes - self._device_left if self.fit.device_bytes else 0,
+            "ram": self._arena.used if self._arena is not None else 0,
+            "disk": self._shelf.used if self._shelf is not None else 0,
+        }
+
+    def __repr__(self) -> str:
+        return f"Tiered({self._source!r}: {self._below.told}. {self.fit.sentence})"
+
+    def _check(self, probes: Sequence[int]) -> None:
+        """What an earlier run left on disk must be what the source makes today."""
+        if self._shelf is None:
+            return
+        for index in probes:
+            kept = self._shelf.get(index)
+            if kept is not None and kept != pack(self._below.dataset[index]):
+                warnings.warn(
+                    f"the cache in {self._shelf.folder} is of other data (sample {index} differs); "
+                    "it is begun anew",
+                    stacklevel=3,
+                )
+                self._shelf.clear()
+                return
+
+
+def _length(dataset: Any) -> int:
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+        raise TypeError(
+            f"{type(dataset).__name__} has no samples by index; a cache needs a map-style data set"
+        )
+    return len(dataset)
+
+
+def _existing(path: Path) -> Path:
+    return next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+
+
+def _shelf(path: Any, key: str, facts: dict[str, Any], samples: int, budget: int) -> Shelf | None:
+    if path is None or not budget:
+        return None
+    try:
+        return Shelf(Path(path) / key, samples, budget, facts=facts, tell=_warn)
+    except OSError as problem:
+        _warn(f"{path} cannot hold a cache ({problem}); it is done without")
+        return None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)
+
+
+def _facts(below: layers.Below, samples: int, version: str) -> dict[str, Any]:
+    """What makes a cache that of this data set and no other."""
+    dataset = below.dataset
+    known = {
+        name: value if isinstance(value, (str, int, float)) else str(value)
+        for name, value in sorted(vars(dataset).items())
+        if isinstance(value, (str, int, float, bool, Path)) and not name.startswith("_")
+    }
+    parts = getattr(getattr(dataset, "transform", None), "transforms", [])
+    return {
+        "dataset": f"{type(dataset).__module__}.{type(dataset).__qualname__}",
+        "samples": samples,
+        "version": version,
+        "known": known,
+        "transforms": [re.sub(r" at 0x[0-9a-f]+", "", repr(one)) for one in parts],
+    }
+
+
+def _tensors(sample: Any) -> list[torch.Tensor]:
+    from hotlap.data.packing import leaves
+
+    return [one for one in leaves(sample) if isinstance(one, torch.Tensor)]
+
+
+def _mapped(sample: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(sample, torch.Tensor):
+        return change(sample)
+    if isinstance(sample, dict):
+        return {key: _mapped(value, change) for key, value in sample.items()}
+    if isinstance(sample, (list, tuple)):
+        return type(sample)([_mapped(value, change) for value in sample])
+    return sample
+
+
+def _moved(sample: Any, device: torch.device) -> Any:
+    return _mapped(sample, lambda tensor: tensor.to(device))
+
+
+def _copied(sample: Any) -> Any:
+    return _mapped(sample, torch.Tensor.clone)

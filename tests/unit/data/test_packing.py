@@ -1,0 +1,150 @@
+"""Samples as bytes and back."""
+
+from collections import namedtuple
+from dataclasses import dataclass
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from hotlap.data.packing import CannotPack, leaves, pack, unpack
+
+plain = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+)
+nested = st.recursive(
+    plain,
+    lambda inside: (
+        st.lists(inside, max_size=4)
+        | st.lists(inside, max_size=4).map(tuple)
+        | st.dictionaries(st.text() | st.integers(-5, 5), inside, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(nested)
+@settings(max_examples=200, deadline=None)
+def test_any_nest_of_plain_values_comes_back_as_it_was(sample):
+    found = unpack(pack(sample))
+    assert found == sample
+    assert _types(found) == _types(sample)
+
+
+def _types(value):
+    if isinstance(value, dict):
+        return {key: _types(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_types(one) for one in value)
+    return type(value)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(24, dtype=torch.uint8).reshape(2, 3, 4),
+        torch.randn(3, 5).T,
+        torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last),
+        torch.tensor(3.5, dtype=torch.bfloat16),
+        torch.empty(0, 3),
+        torch.tensor([True, False]),
+        torch.tensor([1 + 2j]),
+        torch.tensor([1 + 2j]).conj(),
+        torch.arange(10)[3:7],
+        torch.nn.Parameter(torch.ones(2)),
+    ],
+)
+def test_tensors_keep_their_type_shape_and_values(tensor):
+    found = unpack(pack(tensor))
+    assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
+    assert torch.equal(found, tensor.detach())
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        numpy.arange(6, dtype="<u2").reshape(2, 3),
+        numpy.arange(6.0).reshape(2, 3)[:, ::2],
+        numpy.asfortranarray(numpy.eye(3)),
+        numpy.array(5),
+        numpy.array(["ab", "c"]),
+        numpy.array([], dtype="f4"),
+        numpy.arange(3, dtype=">i4"),
+    ],
+)
+def test_arrays_keep_their_type_shape_and_values(array):
+    found = unpack(pack(array))
+    assert isinstance(found, numpy.ndarray)
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert (found == array).all()
+
+
+def test_numbers_of_numpy_stay_numbers_of_numpy():
+    found = unpack(pack(numpy.float32(1.5)))
+    assert (type(found), found) == (numpy.float32, 1.5)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "CMYK", "1", "P", "F", "I", "I;16", "LA"])
+def test_images_keep_their_mode_size_and_pixels(mode):
+    image = Image.effect_noise((13, 7), 60).convert("RGB")
+    image = image.quantize(8) if mode == "P" else image.convert("I" if mode == "I;16" else mode)
+    image = image.convert(mode)
+    found = unpack(pack((image, 3)))[0]
+    assert (found.mode, found.size) == (image.mode, image.size)
+    assert found.tobytes() == image.tobytes()
+    assert found.convert("RGB").tobytes() == image.convert("RGB").tobytes()
+
+
+def test_what_is_unpacked_is_a_copy():
+    packed = bytearray(pack({"x": torch.zeros(4), "a": numpy.zeros(4)}))
+    first = unpack(packed)
+    first["x"] += 1
+    first["a"] += 1
+    again = unpack(packed)
+    assert again["x"].sum() == again["a"].sum() == 0
+
+
+@dataclass
+class Box:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("sample", "named"),
+    [
+        (Box(1), "Box"),
+        ((1, {"deep": [object()]}), "sample[1]['deep'][0] is of type builtins.object"),
+        ({1, 2}, "builtins.set"),
+        (namedtuple("Point", "x")(1), "Point"),
+        (torch.eye(2).to_mkldnn(), "torch.Tensor"),
+        (numpy.array([object()]), "array of object"),
+        ({(1, 2): 3}, "a key of sample is of type builtins.tuple"),
+        (lambda: 1, "function"),
+    ],
+)
+def test_what_cannot_be_kept_is_named(sample, named):
+    with pytest.raises(CannotPack) as problem:
+        pack(sample)
+    assert named in str(problem.value)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_damaged_bytes_give_another_value_or_a_value_error(data):
+    packed = bytearray(pack((torch.arange(6.0), "text", 7, {"k": b"bytes"})))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(packed) - 1))
+        packed[at] ^= data.draw(st.integers(1, 255))
+    packed = packed[: data.draw(st.integers(0, len(packed)))]
+    try:
+        unpack(packed)
+    except ValueError:
+        pass
+
+
+def test_the_leaves_of_a_nest_are_found():
+    assert list(leaves((1, [2, {"a": 3, "b": (4,)}], "x"))) == [1, 2, 3, 4, "x"]

@@ -1,0 +1,214 @@
+"""The disk tier: survives restarts, kills, damage and full disks."""
+
+import errno
+import json
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+
+import pytest
+
+from hotlap.data.shelf import ENTRY, Shelf
+
+FORK = multiprocessing.get_context("fork")
+SAMPLES = 50
+
+
+def sample(index):
+    return random.Random(index).randbytes(20 + index * 7)
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def make(tmp_path, told):
+    def shelf(samples=SAMPLES, budget=1 << 20, **facts):
+        facts = {"dataset": "photos", **facts}
+        return Shelf(tmp_path / "cache", samples, budget, facts=facts, tell=told.append)
+
+    return shelf
+
+
+def fill(shelf, indices=range(SAMPLES)):
+    return [shelf.put(index, sample(index)) for index in indices]
+
+
+def right(shelf):
+    """How many samples are there; each must be what was put."""
+    found = {index: shelf.get(index) for index in range(SAMPLES)}
+    assert all(packed in (None, sample(index)) for index, packed in found.items())
+    return sum(packed is not None for packed in found.values())
+
+
+def test_what_was_kept_is_there_after_a_restart(make, told):
+    assert all(fill(make()))
+    again = make()
+    assert right(again) == again.count() == SAMPLES
+    assert told == []
+
+
+def test_a_sample_is_kept_once(make):
+    shelf = make()
+    fill(shelf)
+    used = shelf.used
+    assert not any(fill(shelf))
+    assert shelf.used == used
+
+
+def test_the_budget_is_never_passed(make, tmp_path):
+    shelf = make(budget=4000)
+    taken = fill(shelf)
+    assert any(taken)
+    assert not all(taken)
+    size = sum((tmp_path / "cache" / name).stat().st_size for name in ("data", "index"))
+    assert size == shelf.used <= 4000
+    assert right(shelf) == sum(taken)
+
+
+@pytest.mark.parametrize("budget", [0, 10])
+def test_a_budget_too_small_for_anything_takes_nothing(make, budget):
+    assert not any(fill(make(budget=budget)))
+
+
+def test_another_data_set_begins_anew_and_it_is_said(make, told):
+    fill(make())
+    other = make(dataset="drawings")
+    assert other.count() == 0
+    assert len(told) == 1
+    assert "begun anew" in told[0]
+    assert right(other) == 0
+
+
+def test_a_folder_that_holds_something_else_is_said(make, tmp_path, told):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "data").write_bytes(b"letters of my grandmother" * 9)
+    shelf = make()
+    assert told == [f"{folder} held files of something else; the cache is begun anew"]
+    assert right(shelf) == 0
+
+
+def test_who_has_the_old_files_open_is_not_harmed_by_a_new_beginning(make):
+    old = make()
+    fill(old)
+    make(dataset="drawings")
+    assert right(old) == SAMPLES
+
+
+def test_a_cleared_one_is_empty_and_takes_again(make):
+    shelf = make()
+    fill(shelf)
+    shelf.clear()
+    assert shelf.count() == 0
+    assert all(fill(shelf))
+    assert right(make()) == SAMPLES
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_damage_is_detected_or_harmless(make, tmp_path, seed):
+    fill(make())
+    chance = random.Random(seed)
+    name = chance.choice(["data", "index", "facts.json"])
+    file = tmp_path / "cache" / name
+    content = bytearray(file.read_bytes())
+    how = chance.choice(["flip", "cut", "zero", "garbage"])
+    at = chance.randrange(len(content))
+    if how == "flip":
+        content[at] ^= 1 << chance.randrange(8)
+    elif how == "cut":
+        del content[at:]
+    elif how == "zero":
+        content[at : at + 64] = bytes(min(64, len(content) - at))
+    else:
+        content[at : at + 64] = chance.randbytes(min(64, len(content) - at))
+    file.write_bytes(content)
+    shelf = make()
+    assert right(shelf) <= SAMPLES
+    fill(shelf)
+    assert right(shelf) == SAMPLES  # what was lost is made anew
+    assert right(make()) == SAMPLES
+
+
+def test_damage_is_said_once(make, tmp_path, told):
+    fill(make())
+    data = tmp_path / "cache" / "data"
+    data.write_bytes(bytes(data.stat().st_size))
+    shelf = make()
+    assert right(shelf) == 0
+    assert len(told) == 1
+    assert "is damaged" in told[0]
+
+
+def test_a_writer_that_is_killed_leaves_nothing_wrong(make):
+    shelf = make()
+    fill(shelf, range(10))
+    child = os.fork()
+    if not child:
+        shelf._write = lambda packed, where: os.kill(os.getpid(), signal.SIGKILL)
+        shelf.put(20, sample(20))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert right(shelf) == 10
+    assert shelf.put(20, sample(20))
+    assert right(make()) == 11
+
+
+def test_two_processes_fill_at_once(make):
+    processes = [FORK.Process(target=fill, args=(make(),)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert right(make()) == SAMPLES
+
+
+def test_a_full_disk_ends_the_filling_and_is_said_once(make, told, monkeypatch):
+    shelf = make()
+    fill(shelf, range(10))
+
+    def full(descriptor, where, size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert not any(fill(shelf))
+    assert len(told) == 1
+    assert "is full" in told[0]
+    assert right(shelf) == 10
+
+
+def test_a_pickled_one_opens_the_same_files(make):
+    shelf = make()
+    fill(shelf, range(5))
+    other = pickle.loads(pickle.dumps(_quiet(shelf)))
+    assert right(other) == 5
+    other.put(7, sample(7))
+    assert shelf.get(7) == sample(7)
+
+
+def _quiet(shelf):
+    shelf._tell = print
+    return shelf
+
+
+def test_an_entry_that_points_elsewhere_is_not_believed(make, tmp_path):
+    fill(make())
+    index = tmp_path / "cache" / "index"
+    content = bytearray(index.read_bytes())
+    first, second = content[: ENTRY.size], content[ENTRY.size : 2 * ENTRY.size]
+    content[: ENTRY.size] = second  # a valid entry in the wrong place
+    index.write_bytes(content)
+    shelf = make()
+    assert shelf.get(1) == sample(1)
+    assert shelf.get(0) in (None, sample(0))
+    assert first != second
+
+
+def test_facts_are_readable(make, tmp_path):
+    make()
+    facts = json.loads((tmp_path / "cache" / "facts.json").read_text())
+    assert facts == {"schema": 1, "samples": SAMPLES, "dataset": "photos"}

@@ -1,0 +1,388 @@
+"""The tiered cache as a data set: samples are what the source makes, from the nearest tier."""
+
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from hotlap.data import budgets
+from hotlap.data.failures import SampleError
+from hotlap.data.packing import CannotPack
+from hotlap.data.tiered import Tiered
+
+MB = 1_000_000
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+class Numbers(Dataset):
+    """Each sample is its index; how often each was made is counted for all processes."""
+
+    def __init__(self, count=40, size=10, broken=()):
+        self.count, self.size, self.broken = count, size, set(broken)
+        self.made = torch.zeros(count, dtype=torch.int64).share_memory_()
+        self.classes = ["even", "odd"]
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if index in self.broken:
+            raise OSError(f"cannot read {index}")
+        self.made[index] += 1
+        return torch.full((self.size,), index), index % 2
+
+
+def epoch(cached, **options):
+    loader = DataLoader(cached, batch_size=8, shuffle=True, **options)
+    seen = {}
+    for values, labels in loader:
+        for row, label in zip(values, labels, strict=True):
+            seen[int(row[0])] = int(label)
+            assert (row == row[0]).all()
+    return seen
+
+
+RIGHT = {index: index % 2 for index in range(40)}
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_every_epoch_is_right_and_the_second_is_from_memory(workers):
+    source = Numbers()
+    cached = Tiered(source, ram=MB)
+    asked = source.made.clone()
+    assert epoch(cached, num_workers=workers) == RIGHT
+    assert (source.made - asked == 1).all()
+    assert cached.hits() == {"device": 0, "ram": 0, "disk": 0, "source": 40}
+    cached.forget_hits()
+    assert epoch(cached, num_workers=workers) == RIGHT
+    assert (source.made - asked == 1).all()
+    assert cached.hit_rate == 1.0
+
+
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_workers_that_are_not_forked_share_the_same_memory(context):
+    cached = Tiered(torch.utils.data.TensorDataset(torch.arange(40.0)), ram=MB)
+    options = {"num_workers": 2, "multiprocessing_context": context}
+    for _ in range(2):
+        loader = DataLoader(cached, batch_size=8, **options)
+        assert sorted(int(x) for (batch,) in loader for x in batch) == list(range(40))
+    assert cached.hits() == {"device": 0, "ram": 40, "disk": 0, "source": 40}
+
+
+def test_what_does_not_fit_comes_from_the_source_and_the_rest_still_hits():
+    """Never-evict: the hit rate is the share that is cached, whatever the order."""
+    source = Numbers(count=100, size=1000)
+    whole = Tiered(source, ram=10 * MB).fit.total_bytes
+    cached = Tiered(source, ram=int(whole / 2))
+    epoch(cached)
+    for _ in range(2):
+        cached.forget_hits()
+        epoch(cached)
+        assert cached.hit_rate == pytest.approx(0.5, abs=0.03)
+    assert cached.used["ram"] <= whole / 2
+
+
+def test_what_memory_has_no_room_for_goes_to_disk(tmp_path):
+    source = Numbers(count=100, size=1000)
+    whole = Tiered(source, ram=10 * MB).fit.total_bytes
+    cached = Tiered(source, ram=int(whole / 2), disk=int(whole * 0.7), path=tmp_path)
+    epoch(cached)
+    cached.forget_hits()
+    epoch(cached)
+    counted = cached.hits()
+    assert counted["source"] == 0
+    assert 40 < counted["ram"] < 60
+    assert counted["ram"] + counted["disk"] == 100
+
+
+def test_a_disk_that_holds_everything_makes_the_next_run_warm(tmp_path):
+    source = Numbers()
+    assert epoch(Tiered(source, ram=MB, disk=MB, path=tmp_path)) == RIGHT
+    made = source.made.sum()
+    again = Tiered(source, ram=MB, disk=MB, path=tmp_path)
+    asked = source.made.sum() - made
+    assert epoch(again) == RIGHT
+    assert source.made.sum() == made + asked
+    assert again.hits() == {"device": 0, "ram": 0, "disk": 40, "source": 0}
+    again.forget_hits()
+    epoch(again)
+    assert again.hits()["ram"] == 40  # what came from disk is in memory now
+
+
+def test_other_data_under_the_same_name_is_found_out(tmp_path):
+    epoch(Tiered(Numbers(), ram=0, disk=MB, path=tmp_path))
+
+    class Changed(Numbers):
+        def __getitem__(self, index):
+            values, label = super().__getitem__(index)
+            return values + 1000, label
+
+    Changed.__qualname__ = Numbers.__qualname__
+    with pytest.warns(UserWarning, match="of other data"):
+        cached = Tiered(Changed(), ram=0, disk=MB, path=tmp_path)
+    assert sorted(epoch(cached)) == list(range(1000, 1040))
+
+
+def test_another_version_is_another_cache(tmp_path):
+    epoch(Tiered(Numbers(), ram=0, disk=MB, path=tmp_path))
+    cached = Tiered(Numbers(), ram=0, disk=MB, path=tmp_path, version="2")
+    epoch(cached)
+    assert cached.hits()["source"] == 40
+
+
+@pytest.mark.parametrize("budget", [0, "0%", 1])
+def test_a_budget_of_nothing_changes_nothing(budget):
+    cached = Tiered(Numbers(), ram=budget)
+    for _ in range(2):
+        assert epoch(cached) == RIGHT
+    assert cached.hits()["source"] == 80
+
+
+def test_samples_of_very_different_sizes_stay_within_the_budget():
+    class Odd(Numbers):
+        def __getitem__(self, index):
+            return torch.full((10 if index % 10 else 10_000,), index), index % 2
+
+    cached = Tiered(Odd(count=200), ram=300_000)
+    for _ in range(2):
+        for index in range(200):
+            assert int(cached[index][0][0]) == index
+    assert 0 < cached.used["ram"] <= 300_000
+    assert cached.hits()["ram"] > 100  # a large one that does not fit stops no small one
+
+
+def test_what_fits_is_known_before_anything_is_filled():
+    cached = Tiered(Numbers(count=1000, size=100), ram=40_000)
+    fit = cached.fit
+    assert fit.samples == 1000
+    assert 800 < fit.sample_bytes < 900
+    assert fit.shares["ram"] == pytest.approx(40_000 / fit.total_bytes)
+    assert "come from the source" in fit.sentence
+    assert cached.used["ram"] <= 40_000
+
+
+def test_files_that_are_read_are_set_against_the_memory_they_take(tmp_path):
+    for index in range(10):
+        (tmp_path / f"{index}.bin").write_bytes(bytes(1000))
+
+    class Files(Dataset):
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, index):
+            content = (tmp_path / f"{index}.bin").read_bytes()
+            return torch.zeros(len(content), 3)
+
+    assert Tiered(Files(), ram=MB).fit.ratio == pytest.approx(12, rel=0.2)
+    assert Tiered(Numbers(), ram=MB).fit.ratio is None
+
+
+def test_a_sample_that_fails_stops_the_epoch_with_its_index():
+    cached = Tiered(Numbers(broken=[0, 11]), ram=MB)
+    with pytest.raises(SampleError, match=r"sample (0|11): OSError: cannot read"):
+        epoch(cached)
+
+
+def test_a_source_that_never_works_is_an_error_at_once():
+    with pytest.raises(SampleError, match="sample 0: OSError: cannot read 0"):
+        Tiered(Numbers(broken=range(40)), ram=MB)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sample_that_fails_is_skipped_and_counted_when_asked_to(workers):
+    cached = Tiered(Numbers(broken=[0, 11]), ram=MB, on_error="skip")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert epoch(cached, num_workers=workers) == {
+            index: label for index, label in RIGHT.items() if index not in (0, 11)
+        }
+    assert cached.failures.count == 2
+    assert cached.failures.indices == [0, 11]
+    if not workers:
+        assert len(told) == 1
+        assert "is skipped" in str(told[0].message)
+
+
+def in_python(script):
+    """What a script printed as JSON; torch's loaders may interrupt whoever is around."""
+    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+    answer = subprocess.run(
+        [sys.executable, "-c", code + textwrap.dedent(script)], capture_output=True, text=True
+    )
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_a_worker_that_is_killed_ends_the_epoch_and_not_the_cache():
+    raised, seen = in_python("""
+        import json, os, signal, torch
+        from torch.utils.data import DataLoader
+        from test_tiered import MB, Numbers, epoch
+        from hotlap.data.tiered import Tiered
+
+        class Deadly(Numbers):
+            def __getitem__(self, index):
+                if index == 30 and torch.utils.data.get_worker_info() is not None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().__getitem__(index)
+
+        cached, raised = Tiered(Deadly(), ram=MB), ""
+        try:
+            list(DataLoader(cached, batch_size=4, num_workers=2))
+        except RuntimeError as problem:
+            raised = str(problem)
+        print(json.dumps([raised, sorted(epoch(cached))]))
+        """)
+    assert "exited unexpectedly" in raised or "killed by signal" in raised
+    assert seen == list(range(40))
+
+
+def test_a_disk_that_is_full_ends_the_filling_and_not_the_training(tmp_path):
+    """The limit on the size of files is one that no test needs a file system of its own for."""
+    epochs, told, hits = in_python(f"""
+        import json, resource, signal, warnings
+        from test_tiered import Numbers, epoch
+        from hotlap.data.tiered import Tiered
+        cached = Tiered(Numbers(size=500), ram=0, disk=10**9, path={str(tmp_path)!r})
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            epochs = [sorted(epoch(cached)), sorted(epoch(cached))]
+        print(json.dumps([epochs, [str(one.message) for one in told], cached.hits()]))
+        """)
+    assert epochs == [list(range(40))] * 2
+    assert len(told) == 1
+    assert "is full" in told[0]
+    assert 0 < hits["disk"] < 40
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_done_without(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.warns(UserWarning, match="cannot hold a cache"):
+        cached = Tiered(Numbers(), ram=MB, disk=MB, path=tmp_path / "file" / "below")
+    assert epoch(cached) == RIGHT
+
+
+def test_exotic_samples_are_refused_by_their_type():
+    class Exotic(Numbers):
+        def __getitem__(self, index):
+            return {1, 2, index}
+
+    with pytest.raises(CannotPack, match=r"builtins\.set"):
+        Tiered(Exotic(), ram=MB)
+
+
+def test_a_stream_has_no_samples_to_keep():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    with pytest.raises(TypeError, match="no samples by index"):
+        Tiered(Stream(), ram=MB)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ram": "lots"}, "not a size"),
+        ({"ram": "120%"}, "more than there is"),
+        ({"ram": -5}, "not a size"),
+        ({"disk": MB}, "needs a folder"),
+        ({"on_error": "ignore"}, "'raise' or 'skip'"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options, said):
+    with pytest.raises(ValueError, match=said):
+        Tiered(Numbers(), **{"ram": MB, **options})
+
+
+def test_changing_a_sample_does_not_change_the_cache():
+    cached = Tiered(Numbers(), ram=MB)
+    for _ in range(3):
+        values, _ = cached[5]
+        values += 100
+    assert int(cached[5][0][0]) == 5
+
+
+def test_it_looks_like_the_data_set_it_holds():
+    cached = Tiered(Numbers(), ram=MB)
+    assert len(cached) == 40
+    assert cached.classes == ["even", "odd"]
+    assert int(cached[-1][0][0]) == 39
+    with pytest.raises(IndexError):
+        cached[40]
+    with pytest.raises(AttributeError):
+        _ = cached.nothing_like_it
+    assert len(list(torch.utils.data.Subset(cached, [1, 2]))) == 2
+
+
+def test_with_a_device_tier_samples_come_on_the_device_and_within_its_budget():
+    source = Numbers(count=20, size=100)
+    cached = Tiered(source, ram=MB, device=900 * 5, on="cpu")
+    for _ in range(2):
+        assert [int(cached[index][0][0]) for index in range(20)] == list(range(20))
+    assert cached.hits() == {"device": 5, "ram": 15, "disk": 0, "source": 20}
+    assert cached.used["device"] == 5 * 800
+
+
+def test_filling_ends_before_the_machine_swaps(monkeypatch):
+    cached = Tiered(Numbers(), ram=MB)
+    monkeypatch.setattr(budgets, "free_share", lambda: 0.01)
+    with pytest.warns(UserWarning, match="memory is short"):
+        epoch(cached)
+    cached.forget_hits()
+    assert epoch(cached) == RIGHT
+    assert cached.hits()["source"] == 40
+
+
+def test_it_can_be_pickled_into_the_same_memory():
+    cached = Tiered(torch.utils.data.TensorDataset(torch.arange(4.0)), ram=MB)
+    other = pickle.loads(pickle.dumps(cached))
+    assert other[2][0] == 2
+    assert other.hits()["source"] == 1
+    assert cached[2][0] == 2
+    assert cached.hits()["ram"] == 1
+
+
+class Heavy(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.full((250_000,), index, dtype=torch.uint8)
+
+
+def shared_bytes(workers):
+    """What the cache takes of memory, over all processes of a loader that has filled it."""
+    cached = Tiered(Heavy(), ram=40 * MB)
+    loader = DataLoader(cached, batch_size=4, num_workers=workers, persistent_workers=True)
+    for _ in range(2):
+        for _ in loader:
+            pass
+    pids = [os.getpid(), *(worker.pid for worker in loader._iterator._workers)]
+    total = 0
+    for pid in pids:
+        inside = False
+        with open(f"/proc/{pid}/smaps") as lines:
+            for line in lines:
+                if "-" in line.split(maxsplit=1)[0]:
+                    inside = "hotlap-cache" in line
+                elif inside and line.startswith("Pss:"):
+                    total += int(line.split()[1]) * 1024
+    return total
+
+
+def test_eight_workers_take_no_more_memory_than_one():
+    one, eight = shared_bytes(1), shared_bytes(8)
+    assert one > 64 * 250_000
+    assert eight < 1.05 * one
+    assert resource.getpagesize() < one
