@@ -18,7 +18,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from hotlap.data.attempts import RETRY, Attempts, Sleep
 from hotlap.data.batches import Batch, Call, Problem, kept
-from hotlap.data.crews import Crew, PerProcess
+from hotlap.data.crews import EXIT_SECONDS, Crew, PerProcess
 from hotlap.data.failures import RAISE, Failures, failure
 
 Many = Callable[[list[Any]], Any]
@@ -113,6 +113,12 @@ class Concurrent(Dataset):  # type: ignore[misc]
             return self._attempts.run(functools.partial(_asked, many, [index]), stopped)[0]
         except Exception as problem:
             return Problem(problem)
+
+    def close(self) -> None:
+        """Ends the threads of this process; another batch starts new ones."""
+        crew = self._crew.drop()
+        if crew is not None:
+            crew.end(EXIT_SECONDS)
 
     def _beyond(self, index: Any) -> bool:
         try:

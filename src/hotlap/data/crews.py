@@ -37,6 +37,10 @@ class PerProcess(Generic[Made]):
             made = self._made = {process: self._make()}
         return made[process]
 
+    def drop(self) -> Made | None:
+        """What this process had; asking again makes another."""
+        return self._made.pop(os.getpid(), None)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return PerProcess, (self._make,)
 

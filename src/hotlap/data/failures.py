@@ -28,9 +28,9 @@ class Failures:
         self.on_error = on_error
         self._rows = rows(1 + MOST_INDICES)
 
-    def met(self, index: Any, problem: BaseException) -> None:
+    def met(self, index: Any, problem: Exception) -> None:
         """Raises, naming the index; or counts the sample as skipped."""
-        if self.on_error == RAISE or not isinstance(problem, Exception):
+        if self.on_error == RAISE:
             raise failure(index, problem) from problem
         row = own(self._rows)
         count = int(row[0])

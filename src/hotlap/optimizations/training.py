@@ -309,4 +309,10 @@ def _differing(first: Arguments, second: Arguments) -> set[str]:
 
 def _difference(before: Arguments, after: Arguments) -> str:
     changed = {k: v for k, v in after.items() if k not in before or before[k] is not v}
-    return ", ".join(f"{key}={value!r}" for key, value in changed.items())
+    return ", ".join(f"{key}={_short(value)}" for key, value in changed.items())
+
+
+def _short(value: Any) -> str:
+    """Numbers and words as they are; of larger things the kind."""
+    plain = value is None or isinstance(value, (bool, int, float, str))
+    return repr(value) if plain else type(value).__name__
