@@ -64,7 +64,8 @@ class Attempts:
         """Seconds to wait before the next attempt; None: there is none; raises after the last."""
         if not isinstance(problem, self.retry):
             return None
-        if isinstance(problem, FINAL) and not any(kind in FINAL for kind in self.retry):
+        meant = tuple(kind for kind in self.retry if issubclass(kind, FINAL))
+        if isinstance(problem, FINAL) and not isinstance(problem, meant):
             return None
         if tried > self.retries:
             if self.retries == 0:

@@ -26,7 +26,7 @@ Call = Callable[[threading.Event], Any]  # the event says that the batch is over
 class Problem:
     """Stands where a sample would; a dataset may well have errors as samples."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: Exception) -> None:
         self.error = error
 
 
@@ -53,13 +53,15 @@ class Batch:
         self._begun: dict[int, tuple[float, threading.Thread]] = {}
         self._ended: SimpleQueue[int] = SimpleQueue()
         self._stopped = threading.Event()
+        self._to_the_end = True
 
     def run(self, crew: Crew, *, to_the_end: bool) -> list[Any]:
         """What came of each call; with a problem among it the rest counts only if `to_the_end`."""
         left = set(range(len(self._calls)))
+        self._to_the_end = to_the_end
         try:
             crew.take([functools.partial(self._one, at) for at in sorted(left)])
-            self._follow(left, crew, to_the_end)
+            self._follow(left, crew)
         finally:  # an error, or Ctrl-C: nothing may go on behind the user's back
             if left:
                 self._stopped.set()
@@ -81,13 +83,15 @@ class Batch:
                 problem = error
         if not self._settled[at].acquire(blocking=False):
             return False
+        self._values[at] = value
         if problem is not None:
             self._problems[at] = problem
-        self._values[at] = value
+            if not (self._to_the_end and isinstance(problem, Exception)):
+                self._stopped.set()
         self._ended.put(at)
         return True
 
-    def _follow(self, left: set[int], crew: Crew, to_the_end: bool) -> None:
+    def _follow(self, left: set[int], crew: Crew) -> None:
         look = None if self._timeout is None else self._clock() + self._timeout
         while left:
             try:
@@ -95,11 +99,8 @@ class Batch:
                 left.discard(self._ended.get(timeout=wait))
             except Empty:
                 look = self._call_off_overdue(left, crew, self._timeout or 0.0)
-            if self._problems and not (to_the_end and self._harmless()):
+            if self._stopped.is_set():
                 return
-
-    def _harmless(self) -> bool:
-        return all(isinstance(problem, Exception) for problem in list(self._problems.values()))
 
     def _call_off_overdue(self, left: set[int], crew: Crew, timeout: float) -> float:
         """Answers when to look again: no fetch can be overdue before."""
@@ -109,21 +110,24 @@ class Batch:
             if now - since >= timeout and self._abandon(at, thread, crew):
                 self._problems[at] = TookTooLong(f"no answer within {timeout:g} s (timeout)")
                 left.discard(at)
+                if not self._to_the_end:
+                    self._stopped.set()
         return min((self._begun[at][0] for at in left if at in self._begun), default=now) + timeout
 
     def _linger(self, left: set[int], crew: Crew) -> None:
         """Lets what is under way end, for a while: a hung fetch must not hide the error."""
         until = self._clock() + LINGER_SECONDS
-        while left:
+        # Ctrl-C may have swallowed what came from the queue; the locks know.
+        while left := {at for at in left if not self._settled[at].locked()}:
             try:
-                left.discard(self._ended.get(timeout=max(0.0, until - self._clock())))
+                self._ended.get(timeout=max(0.0, until - self._clock()))
             except Empty:
                 break
         begun = [at for at in sorted(left) if at in self._begun]
         hung = [at for at in begun if self._abandon(at, self._begun[at][1], crew)]
-        if hung and self._problems:
-            at = min(self._problems)  # the one that will be told
-            problem = self._problems[at]
+        at = min(self._problems, default=-1)  # the one that will be told
+        problem = self._problems.get(at)
+        if hung and isinstance(problem, Exception):
             names = [self._names[one] for one in hung]
             told = StillRunning(
                 f"{named(problem)}; {LINGER_SECONDS:g} s later the fetches of {names} still ran"

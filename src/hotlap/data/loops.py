@@ -23,20 +23,24 @@ def fetch_all(
 ) -> list[Any]:
     """What came of each call, in order; with a problem among it the rest counts if `to_the_end`."""
     over = threading.Event()
+    tasks: list[asyncio.Task[list[Any]]] = []
 
-    async def batch() -> list[Any]:
-        try:
-            return await _gathered(calls, attempts, at_once, to_the_end)
-        finally:
-            over.set()
+    def begin() -> None:
+        tasks.append(loop.create_task(_gathered(calls, attempts, at_once, to_the_end)))
+        tasks[0].add_done_callback(lambda _: over.set())
 
-    future = asyncio.run_coroutine_threadsafe(batch(), loop)
+    def end() -> None:
+        for task in tasks:
+            task.cancel()
+
     try:
-        return future.result()
+        loop.call_soon_threadsafe(begin)
+        over.wait()
     except BaseException:  # Ctrl-C: the fetches end before it is passed on
-        future.cancel()
+        loop.call_soon_threadsafe(end)
         over.wait(LINGER_SECONDS)
         raise
+    return tasks[0].result()
 
 
 async def _gathered(
@@ -90,4 +94,4 @@ def _outcome(task: asyncio.Future[Any]) -> Any:
     if task.cancelled():
         return None
     problem = task.exception()
-    return task.result() if problem is None else Problem(problem)
+    return Problem(problem) if isinstance(problem, Exception) else task.result()

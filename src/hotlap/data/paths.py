@@ -29,7 +29,7 @@ class Paths:
             text += plain(path).encode(*ENCODING)
             ends.append(len(text))
         # frombuffer refuses what is empty, and keeps the whole bytearray with its spare room.
-        self._text = torch.frombuffer(text or b"\0", dtype=torch.uint8).clone()
+        self._text = torch.frombuffer(text or bytearray(1), dtype=torch.uint8).clone()
         self._ends = torch.frombuffer(ends, dtype=torch.int64).clone()
 
     def __len__(self) -> int:
