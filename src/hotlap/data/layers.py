@@ -68,7 +68,7 @@ class Chain:
 
 def below(dataset: Any, indices: Sequence[int]) -> Below:
     """The part of the data set that is the same each time; `indices` are the samples to ask for."""
-    parts = _transforms(dataset)
+    parts = transforms_of(dataset)
     if parts is not None:
         found = _split(dataset, parts, indices)
         if found is not None:
@@ -88,7 +88,7 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
     )
 
 
-def _transforms(dataset: Any) -> list[Any] | None:
+def transforms_of(dataset: Any) -> list[Any] | None:
     transform = getattr(dataset, "transform", None)
     if not callable(transform):
         return None
@@ -100,7 +100,7 @@ def _transforms(dataset: Any) -> list[Any] | None:
 
 def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | None:
     """Under as many of the transforms as are fixed and leave the samples about their smallest."""
-    plain, all_parts = _with(dataset, []), Below(dataset=None, rest=tuple(parts))
+    plain, all_parts = with_transforms(dataset, []), Below(dataset=None, rest=tuple(parts))
     kept: dict[int, bytes] = {}
     for at in indices:
         try:
@@ -129,7 +129,7 @@ def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | No
     if number == len(parts):
         return Below(dataset=dataset, sizes=places[number])
     return Below(
-        dataset=_with(dataset, parts[:number]),
+        dataset=with_transforms(dataset, parts[:number]),
         rest=tuple(parts[number:]),
         told=f"samples as they are before {type(parts[number]).__name__}",
         sizes=places[number],
@@ -145,7 +145,7 @@ def _makes(dataset: Any, rest: Below, at: int, sample: bytes) -> bool:
         return pack(rest.finish(unpack(sample))) == whole
 
 
-def _with(dataset: Any, parts: list[Any]) -> Any:
+def with_transforms(dataset: Any, parts: list[Any]) -> Any:
     """A copy that shares everything but the transform."""
     short = copy.copy(dataset)
     transform = Chain(parts) if parts else same

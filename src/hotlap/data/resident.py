@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,7 @@ from hotlap.data.transforms.geometry import Crop
 from hotlap.data.transforms.transform import Compose, Drawn, Transform, checked, for_each
 
 FIRST, LAST = "NCHW", "NHWC"
+AHEAD = 32  # batches
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -113,6 +115,22 @@ class DeviceDataset:
         self._turn += 1
         self._loaded = self._turn
 
+    def batches(self, orders: Iterator[Sequence[int]]) -> Iterator[list[torch.Tensor]]:
+        """The batches of someone else's order, such as a loader's batch sampler.
+
+        Random numbers come from the generator that `torch.manual_seed` seeds. Orders are taken
+        some batches ahead: what belongs to many of them is copied to the device at once.
+        """
+        while several := list(islice(orders, AHEAD)):
+            order = torch.tensor([index for one in several for index in one])
+            numbers = self.transform.draw(len(order), self._shape, torch.default_generator)
+            order, drawn = self._moved(order, numbers)
+            start = 0
+            for one in several:
+                rows = slice(start, start := start + len(one))
+                inputs = self._inputs(order[rows], for_each(drawn, itemgetter(rows)))
+                yield [inputs, self._labels.index_select(0, order[rows])]
+
     def _batches(self, turn: int, epoch: int, position: int) -> Iterator[Batch]:
         count = len(self._images)
         order, drawn = self._drawn(epoch)
@@ -139,12 +157,16 @@ class DeviceDataset:
         order = torch.randperm(count, generator=generator)
         if not self.shuffle:
             order = torch.arange(count)
-        drawn = (order, self.transform.draw(count, self._shape, generator))
-        if self.device.type == "cuda":  # from pinned memory the copy does not wait for the device
-            drawn = for_each(drawn, lambda row: row.pin_memory().to(self.device, non_blocking=True))
+        return self._moved(order, self.transform.draw(count, self._shape, generator))
+
+    def _moved(self, order: torch.Tensor, drawn: Drawn) -> tuple[torch.Tensor, Drawn]:
+        """To the device; from pinned memory the copy does not wait for it."""
+        moved = (order, drawn)
+        if self.device.type == "cuda":
+            moved = for_each(moved, lambda row: row.pin_memory().to(self.device, non_blocking=True))
         else:
-            drawn = for_each(drawn, lambda row: row.to(self.device))
-        return drawn[0], drawn[1]
+            moved = for_each(moved, lambda row: row.to(self.device))
+        return moved[0], moved[1]
 
     def _inputs(self, picks: torch.Tensor, drawn: Drawn) -> torch.Tensor:
         if self._crop is None:

@@ -1,0 +1,165 @@
+"""A small image set lives on the device, and batches are cut, mirrored and normalised there.
+
+## What it does
+The images of torchvision's CIFAR, MNIST, FashionMNIST, KMNIST or SVHN are copied to the device
+once, as bytes. The training loader's batches are made from them in a few operations: the same
+samples in the same order as the loader's sampler says, transformed with the same distribution, each
+sample with random numbers of its own. RandomCrop, RandomHorizontalFlip, ToTensor and Normalize are
+known, in the old and the new form; a few samples are compared with the data set's own first.
+Loaders with anything that is not known are left alone.
+
+## Why it helps
+Reading, decoding, augmenting and collating 128 small images one by one takes tens of milliseconds
+of CPU, and a copy. Made as a batch they take a fraction of one.
+
+## When it does not help
+Large images, and sets that do not fit. A script that works on a batch on the CPU before it moves it
+fails, and the row says so.
+
+## By hand
+`hotlap.data.DeviceDataset` instead of the data set and its loader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "device-input"
+NUMERICS = "close"  # augmentation draws other random numbers
+CONFLICTS: tuple[str, ...] = (
+    *("loader-workers", "persistent-workers", "loader-prefetch", "pinned-memory"),
+    *("non-blocking-copy", "device-prefetch", "concurrent-fetch"),
+)
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {}
+SETS = ("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST", "SVHN")
+MOST_OF_THE_DEVICE = 0.25  # of what is free
+
+
+def refusal(record: Record) -> str | None:
+    loader = reading.loader(record)
+    if loader is None:
+        return "no DataLoader feeds the training"
+    if loader.dataset not in SETS:
+        return f"{loader.dataset} is no image set in memory that is known"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    return 0.95 * reading.share(verdict, "input") + 0.7 * reading.share(verdict, "transfer")
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    return [{}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return (
+        "loader = hotlap.data.DeviceDataset(dataset.data, dataset.targets, layout='NHWC',\n"
+        "    batch_size=..., device=device,\n"
+        "    transform=[Crop(32, padding=4), Flip(), Normalize(mean, std)])"
+    )
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    served = Served(training)
+    training.change_loaders(NAME, served.consider)
+    training.when_optimizer_made(served.notice)
+    served.stand_in()
+
+
+class Served:
+    """The data sets that training loaders were made with, and what stands in for them."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._torch = training.torch
+        self._considered: dict[int, Any] = {}  # by id: a data set may not hash
+        self._resident: dict[int, Any] = {}
+        self._device: Any = None
+
+    def consider(self, arguments: dict[str, Any]) -> None:
+        collate = arguments.get("collate_fn")
+        if collate not in (None, self._torch.utils.data.default_collate):
+            self._training.refused(NAME, "the loader collates in its own way")
+        elif arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
+            self._training.refused(NAME, "the loader hands out samples, not batches")
+        else:
+            dataset = arguments.get("dataset")
+            self._considered[id(dataset)] = dataset
+
+    def notice(self, optimizer: Any) -> None:
+        """Where the training takes place."""
+        first = next((p for group in optimizer.param_groups for p in group["params"]), None)
+        if first is not None:
+            self._device = first.device
+
+    def stand_in(self) -> None:
+        torch, served = self._torch, self
+        kind = torch.utils.data.DataLoader
+        plain = kind._get_iterator
+
+        class Resident(torch.utils.data.dataloader._BaseDataLoaderIter):  # type: ignore[misc]
+            """Goes through the loader's own order; probes see an iterator like any other."""
+
+            def __init__(self, loader: Any, resident: Any) -> None:
+                super().__init__(loader)
+                self._resident = resident
+                self._batches = resident.batches(self._sampler_iter)
+
+            def _reset(self, loader: Any, first_iter: bool = False) -> None:
+                super()._reset(loader, first_iter)
+                self._batches = self._resident.batches(self._sampler_iter)
+
+            def _next_data(self) -> Any:
+                return next(self._batches)
+
+        def get_iterator(this: Any) -> Any:
+            resident = served.resident(this) if torch.is_grad_enabled() else None
+            return plain(this) if resident is None else Resident(this, resident)
+
+        kind._get_iterator = get_iterator
+
+    def resident(self, loader: Any) -> Any:
+        """What hands out this loader's batches instead; None where it is left alone."""
+        key = id(loader.dataset)
+        if key not in self._considered or self._considered[key] is not loader.dataset:
+            return None
+        if key not in self._resident:
+            self._resident[key] = self._make(loader.dataset)
+        return self._resident[key]
+
+    def _make(self, dataset: Any) -> Any:
+        from hotlap.data.recognised import NotRecognised, recognise
+        from hotlap.data.resident import DeviceDataset
+
+        device = self._device or self._torch.device("cpu")
+        try:
+            found = recognise(dataset)
+        except NotRecognised as problem:
+            self._training.refused(NAME, str(problem))
+            return None
+        if not self._fits(found.images, device):
+            self._training.refused(NAME, f"{type(dataset).__name__} does not fit on {device}")
+            return None
+        self._training.applied(NAME, f"{type(dataset).__name__} on {device}")
+        return DeviceDataset(
+            found.images,
+            found.labels,
+            batch_size=1,  # the loader's sampler says what a batch is
+            transform=found.transform,
+            device=device,
+            seed=0,  # or one would be drawn from the script's random numbers
+        )
+
+    def _fits(self, images: Any, device: Any) -> bool:
+        if device.type != "cuda":
+            return True
+        free, _ = self._torch.cuda.mem_get_info(device)
+        return bool(images.numel() <= MOST_OF_THE_DEVICE * free)

@@ -1,0 +1,226 @@
+"""device-input: known image sets are served in batches, with the same content as their samples."""
+
+import pytest
+
+INPUT = {"device-input": {}}
+# As torchvision's: what is recognised is the library, the name, and what the samples are.
+VISION = """
+import random
+import numpy
+from PIL import Image
+from torch.utils.data import Dataset
+
+class Compose:
+    def __init__(self, transforms):
+        self.transforms = transforms
+    def __call__(self, image):
+        for one in self.transforms:
+            image = one(image)
+        return image
+
+class RandomCrop:
+    def __init__(self, size, padding=None, pad_if_needed=False, fill=0, padding_mode="constant"):
+        self.size, self.padding, self.fill = (size, size), padding, fill
+        self.pad_if_needed, self.padding_mode = pad_if_needed, padding_mode
+    def __call__(self, image):
+        array = numpy.pad(numpy.asarray(image), [(self.padding or 0,) * 2] * 2 + [(0, 0)])
+        top, left = (random.randint(0, array.shape[at] - self.size[at]) for at in (0, 1))
+        return Image.fromarray(array[top : top + self.size[0], left : left + self.size[1]])
+
+class RandomHorizontalFlip:
+    def __init__(self, p=0.5):
+        self.p = p
+    def __call__(self, image):
+        flip = torch.rand(1) < self.p
+        return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else image
+
+class ToTensor:
+    def __call__(self, image):
+        array = numpy.array(image)
+        array = array[:, :, None] if array.ndim == 2 else array
+        return torch.from_numpy(array).permute(2, 0, 1).float() / 255
+
+class Normalize:
+    def __init__(self, mean, std):
+        self.mean, self.std = mean, std
+    def __call__(self, tensor):
+        mean, std = (torch.tensor(one).view(-1, 1, 1) for one in (self.mean, self.std))
+        return (tensor - mean) / std
+
+class RandomRotation(Compose):
+    pass
+
+class CIFAR10(Dataset):
+    def __init__(self, transform=None, target_transform=None):
+        self.data = numpy.random.RandomState(0).randint(0, 256, (40, 8, 8, 3), dtype=numpy.uint8)
+        self.targets = [index % 10 for index in range(40)]
+        self.transform, self.target_transform = transform, target_transform
+    def __len__(self):
+        return len(self.data)
+    def __getitem__(self, index):
+        image = Image.fromarray(self.data[index])
+        return self.transform(image) if self.transform else image, self.targets[index]
+
+class MNIST(CIFAR10):
+    def __init__(self, transform=None, target_transform=None):
+        super().__init__(transform, target_transform)
+        self.data = torch.from_numpy(self.data[:, :, :, 0].copy())
+        self.targets = torch.tensor(self.targets)
+    def __getitem__(self, index):
+        image = Image.fromarray(self.data[index].numpy())
+        return self.transform(image), int(self.targets[index])
+
+for one in (Compose, RandomCrop, RandomHorizontalFlip, ToTensor, Normalize, RandomRotation):
+    one.__module__ = "torchvision.transforms.transforms"
+for one in (CIFAR10, MNIST):
+    one.__module__ = "torchvision.datasets.mnist"
+
+normal = Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.25))
+optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
+
+def content(loader):
+    return [[x.tolist(), y.tolist()] for x, y in loader]
+"""
+
+
+def test_what_is_not_random_comes_out_the_same_in_the_same_order(train):
+    script = (
+        VISION
+        + """
+data = CIFAR10(Compose([ToTensor(), normal]))
+torch.manual_seed(3)
+loader = DataLoader(data, batch_size=16, shuffle=True, drop_last=True)
+told["epochs"] = [content(loader), content(loader)]
+told["kind"] = type(next(iter(loader))).__name__
+told["length"] = len(loader)
+"""
+    )
+    plain, served = train({}, script), train(INPUT, script)
+    assert served.done["device-input"] == {"status": "applied", "detail": "CIFAR10 on cpu"}
+    assert served.told["length"] == plain.told["length"] == 2
+    assert served.told["kind"] == plain.told["kind"] == "list"
+    for ours, theirs in zip(served.told["epochs"], plain.told["epochs"], strict=True):
+        for (x, y), (x_plain, y_plain) in zip(ours, theirs, strict=True):
+            assert y == y_plain
+            assert _flat(x) == pytest.approx(_flat(x_plain), abs=1e-5)
+
+
+def _flat(value):
+    return [one for part in value for one in _flat(part)] if isinstance(value, list) else [value]
+
+
+def test_random_crops_and_flips_are_of_the_right_images_and_differ_within_a_batch(train):
+    run = train(
+        INPUT,
+        VISION
+        + """
+data = CIFAR10(Compose([RandomCrop(8, padding=2), RandomHorizontalFlip(), ToTensor()]))
+loader = DataLoader(data, batch_size=40)
+(x, y), = list(loader)
+padded = torch.nn.functional.pad(torch.from_numpy(data.data).permute(0, 3, 1, 2), (2, 2, 2, 2))
+places = []
+for at in range(40):
+    windows = {}
+    for top in range(5):
+        for left in range(5):
+            window = padded[at, :, top : top + 8, left : left + 8].float() / 255
+            windows[top, left, 0], windows[top, left, 1] = window, window.flip(-1)
+    found = [place for place, window in windows.items() if torch.allclose(window, x[at])]
+    places.append(found[0] if found else None)
+told["known"] = None not in places
+told["different"] = len(set(places))
+told["labels"] = y.tolist() == data.targets
+told["dtype"] = str(x.dtype)
+""",
+    )
+    assert run.told["known"]
+    assert run.told["different"] > 20
+    assert run.told["labels"]
+    assert run.told["dtype"] == "torch.float32"
+
+
+def test_grey_images_are_known_as_well(train):
+    script = VISION + "told['x'] = content(DataLoader(MNIST(Compose([ToTensor()])), batch_size=8))"
+    plain, served = train({}, script), train(INPUT, script)
+    assert _flat(served.told["x"]) == pytest.approx(_flat(plain.told["x"]), abs=1e-6)
+    assert served.done["device-input"]["status"] == "applied"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (
+            "data = CIFAR10(Compose([RandomRotation([]), ToTensor()]))",
+            "RandomRotation is not known",
+        ),
+        ("data = CIFAR10(Compose([ToTensor()]), lambda label: label)", "labels are transformed"),
+        ("data = CIFAR10(Compose([ToTensor(), lambda x: x]))", "transform function is not known"),
+        (
+            "data = CIFAR10(Compose([RandomCrop(8, padding=2, padding_mode='edge'), ToTensor()]))",
+            "pads by 'edge'",
+        ),
+        (
+            "data = CIFAR10(Compose([ToTensor()])); data.targets = data.targets[::-1]\\n"
+            "class Other(CIFAR10):\\n    pass\\ndata.__class__ = Other",
+            "Other is no image set in memory that is known",
+        ),
+        (
+            "data = CIFAR10(Compose([ToTensor()]))\\n"
+            "CIFAR10.__getitem__ = lambda self, at: (torch.zeros(3, 8, 8), self.targets[at])",
+            "is not what its images and transforms make",
+        ),
+        (
+            "data = TensorDataset(torch.zeros(8, 1), torch.zeros(8))",
+            "TensorDataset is no image set",
+        ),
+    ],
+)
+def test_what_is_not_known_is_left_alone(train, script, reason):
+    script = script.replace("\\n", "\n")
+    run = train(INPUT, VISION + script + "\ntold['n'] = len(list(DataLoader(data, batch_size=8)))")
+    assert run.told["n"] > 0
+    assert run.done["device-input"]["status"] == "refused"
+    assert reason in run.done["device-input"]["detail"]
+
+
+def test_a_loader_that_collates_by_itself_is_left_alone(train):
+    run = train(
+        INPUT,
+        VISION
+        + """
+data = CIFAR10(Compose([ToTensor()]))
+told["n"] = len(list(DataLoader(data, batch_size=8, collate_fn=lambda rows: rows)))
+""",
+    )
+    assert "collates in its own way" in run.done["device-input"]["detail"]
+
+
+def test_evaluation_is_left_alone(train):
+    run = train(
+        INPUT,
+        VISION
+        + """
+data = CIFAR10(Compose([ToTensor()]))
+DataLoader(data, batch_size=8, shuffle=True)
+test = CIFAR10(Compose([ToTensor()]))
+loader = DataLoader(test, batch_size=8)
+told["kind"] = type(iter(loader)).__name__
+with torch.no_grad():
+    told["without gradients"] = type(iter(DataLoader(data, batch_size=8))).__name__
+""",
+    )
+    assert run.told["kind"] == run.told["without gradients"] == "_SingleProcessDataLoaderIter"
+
+
+def test_leaving_an_epoch_in_its_middle_begins_the_next_one_whole(train):
+    run = train(
+        INPUT,
+        VISION
+        + """
+loader = DataLoader(CIFAR10(Compose([ToTensor()])), batch_size=8, num_workers=1,
+                    persistent_workers=True)
+next(iter(loader))
+told["labels"] = [label for _, labels in loader for label in labels.tolist()]
+""",
+    )
+    assert run.told["labels"] == [index % 10 for index in range(40)]
