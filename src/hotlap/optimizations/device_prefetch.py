@@ -13,7 +13,7 @@ Small batches. A script that works on a batch on the CPU before it moves it (`la
 fails, and the row says so. Needs loader workers and pinned memory.
 
 ## By hand
-A `DeviceLoader` around the loader; it works without workers and for any type of batch as well.
+A `DeviceLoader` around the loader; it works for any iterable of batches.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 
 def by_hand(settings: dict[str, Any]) -> str:
-    return "loader = hotlap.data.DeviceLoader(loader, device)"
+    return "from hotlap.data.loader import DeviceLoader\n\nloader = DeviceLoader(loader, device)"
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
