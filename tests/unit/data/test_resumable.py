@@ -97,6 +97,18 @@ def test_every_rank_goes_on_with_its_share(length, size, batch_size, data):
     assert all(state == states[0] for state in states)
 
 
+def test_a_state_is_loaded_into_workers_that_stay():
+    data = Numbers(17)
+    options = {"num_workers": 2, "persistent_workers": True}
+    loader = Resumable(DataLoader(data, 4, sampler=Order(data), **options))
+    straight, _ = train(loader_of(17), epochs=3)
+    begun, state = train(loader, epochs=3, until=7)
+    next(iter(loader))
+    loader.load_state_dict(state)
+    rest, _ = train(loader, epochs=3)
+    assert together(begun, rest) == straight
+
+
 def test_no_sample_is_made_for_what_is_skipped():
     _, state = train(loader_of(40), epochs=1, until=8)
     data = Numbers(40)
