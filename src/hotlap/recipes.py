@@ -67,6 +67,19 @@ class Recipe:
         parts = {name: self.changes[name] for name in SEEN_BY_COMPILER if name in self.changes}
         return json.dumps(parts, sort_keys=True)
 
+    @property
+    def fills(self) -> str:
+        """What its caches are known by; empty where it fills none.
+
+        The first run with them fills them, and its steps are not those of later epochs.
+        """
+        parts = {
+            name: settings
+            for name, settings in self.changes.items()
+            if getattr(optimizations.named(name), "FILLS", False)
+        }
+        return json.dumps(parts, sort_keys=True) if parts else ""
+
     def having(self, name: str, settings: Settings) -> Recipe:
         """With this optimization, what it needs, and without what it cannot stand."""
         one = optimizations.named(name)

@@ -73,6 +73,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     start_seconds: float | None = None  # from the start until steps take their usual time
     compile_seconds: float | None = None
     cold: bool = False  # it was compiled here for the first time, not taken from the cache
+    filling: bool = (
+        False  # it filled a cache of samples: later epochs are faster, it is not compared
+    )
+    epoch_steps: int | None = None  # batches of an epoch, where the loader knows
     seed: int = 0  # the shift of the script's random numbers
     other_cores: float | None = None  # burned by everything else on the machine meanwhile
     disturbed: bool = False  # by that; left out of comparisons where there are quiet runs

@@ -18,6 +18,7 @@ from hotlap.api.tuning import TIMED
 from hotlap.cli import app
 from hotlap.optimizations import OPTIMIZATIONS
 from hotlap.probes import losses
+from hotlap.probes.schedule import MOST_GUARDED
 from hotlap.recipes import FILE
 from hotlap.reports import tuning as report
 from hotlap.rules import RULES
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     [*DOCS.glob("*.md"), *DOCS.glob("rules/*.md"), *DOCS.glob("optimizations/*.md")]
+    + sorted(DOCS.glob("data/*.md"))
     + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -137,7 +139,10 @@ def test_no_status_is_explained_that_is_not_there() -> None:
 
 # What docs/tune.md says in figures, as the code has it.
 FIGURES = (
-    f"The first {TIMED.guard_steps} steps, or as many as fit into {TIMED.guard_seconds:g} s",
+    f"{TIMED.guard_steps} of them, more while they fit into {TIMED.guard_fill:g} s "
+    f"({MOST_GUARDED} at most), and fewer if they take {TIMED.guard_seconds:g} s",
+    f"{TIMED.guard_steps} to {MOST_GUARDED}; more where a step",
+    f"less than {({5: 'five'})[int(guarding.BLATANT)]} times as much",
     f"windows of {TIMED.window_seconds:g} s",
     f"agree within {TIMED.tolerance * 100:g} %, for {TIMED.seconds:g} s at most",
     f"an interval of {(2 * comparing.ACCEPTED - 1) * 100:.1f} % lies",

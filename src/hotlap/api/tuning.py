@@ -19,6 +19,7 @@ from hotlap.api.failures import failed, how_it_failed, why_nothing
 from hotlap.api.machine import Watched
 from hotlap.api.profiling import as_words, forget, working_directory
 from hotlap.errors import CommandFailed, Interrupted, UsageError
+from hotlap.optimizations.sample_cache import FOLDER_VARIABLE
 from hotlap.recipes import Recipe, check_names
 from hotlap.records import Profile
 from hotlap.reports import html
@@ -82,7 +83,7 @@ def tune(
     home = Path(out) if out is not None else None
     run, journal = _run_folder(words, home, resume=resume, warn=warn)
     began = time.monotonic()
-    with _compiler_cache() as variables:
+    with _caches() as variables:
         where = Where(
             words=words,
             working=working,
@@ -270,10 +271,11 @@ def summary(found: Found, noise: Noise, goal: str) -> str:
             f"the speed, with {names}."
         )
     speedup = winner.speedup
+    later = ", from the second epoch on" if Recipe(winner.recipe).fills else ""
     return (
         f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f}) "
         f"with {names}: {units.seconds(winner.baseline_seconds)} a step become "
-        f"{units.seconds(winner.step_seconds)}."
+        f"{units.seconds(winner.step_seconds)}{later}."
     )
 
 
@@ -299,13 +301,14 @@ def comments(result: Tuning) -> list[str]:
 
 
 @contextmanager
-def _compiler_cache() -> Any:
-    """A cache of the compiler's own for this tuning: the first compilation is a cold one."""
+def _caches() -> Any:
+    """Caches of this tuning alone: its first compilation is a cold one."""
     folder = tempfile.mkdtemp(prefix="hotlap-cache-")
     try:
         yield {
             "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"),
             "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
+            FOLDER_VARIABLE: str(Path(folder) / "samples"),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -41,7 +41,7 @@ def _parse(text: str, available: int) -> float:
 
 def ram() -> int:
     """Bytes that can be taken without making the machine swap, or its cgroup run out."""
-    free = [_meminfo("MemAvailable")]
+    free = [machine.meminfo("MemAvailable") or 0]
     left = machine.memory_left()
     if left is not None:
         free.append(left)
@@ -50,7 +50,7 @@ def ram() -> int:
 
 def free_share() -> float:
     """Of the memory this process may use: what is still free."""
-    free, total = [_meminfo("MemAvailable")], [_meminfo("MemTotal")]
+    free, total = [machine.meminfo("MemAvailable") or 0], [machine.meminfo("MemTotal") or 0]
     left, limit = machine.memory_left(), machine.memory_limit()
     if left is not None and limit is not None:
         free.append(left)
@@ -60,13 +60,3 @@ def free_share() -> float:
 
 def disk(folder: Path) -> int:
     return shutil.disk_usage(folder).free
-
-
-def _meminfo(name: str, source: Path = Path("/proc/meminfo")) -> int:
-    try:
-        for line in source.read_text().splitlines():
-            if line.startswith(name + ":"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return 0

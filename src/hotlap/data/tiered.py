@@ -63,17 +63,18 @@ class Tiered:
         self._looked = 0.0
         sizes = self._budgets(device, ram, disk, path)
         probes = fitting.probe(dataset, samples)
-        self._below = layers.below(dataset, probes.indices)
-        self.fit: Fit = fitting.fit(self._below.sizes, probes, samples=samples, budgets=sizes)
-        facts = _facts(self._below, samples, version)
+        self.probes = tuple(probes.indices)  # the samples that were looked at
+        self.below = layers.below(dataset, self.probes)
+        self.fit: Fit = fitting.fit(self.below.sizes, probes, samples=samples, budgets=sizes)
+        facts = _facts(self.below, samples, version)
         key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
         self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
         self._shelf = _shelf(path, key, facts, samples, sizes["disk"])
         self._keeps_all = self.fit.most_bytes <= sizes["disk"]
         self._device: dict[int, Any] = {}
         self._device_left = sizes["device"]
-        self._check(probes.indices)
-        log.info("caching %s. %s", self._below.told, self.fit.sentence)
+        self._check(self.probes)
+        log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _budgets(self, device: Any, ram: Any, disk: Any, path: Any) -> dict[str, int]:
         if path is None and disk:
@@ -139,7 +140,7 @@ class Tiered:
 
     def _finished(self, index: int, sample: Any) -> Any:
         try:
-            return self._below.finish(sample)
+            return self.below.finish(sample)
         except Exception as problem:
             self.failures.met(index, problem)
             return MISSING
@@ -168,7 +169,7 @@ class Tiered:
 
     def _made(self, indices: list[int]) -> list[Any]:
         """From the source, at once where it can do that; and kept."""
-        at_once = getattr(self._below.dataset, "__getitems__", None)
+        at_once = getattr(self.below.dataset, "__getitems__", None)
         if at_once is not None and len(indices) > 1:
             try:
                 samples = list(at_once(indices))
@@ -180,7 +181,7 @@ class Tiered:
 
     def _made_alone(self, index: int) -> Any:
         try:
-            sample = self._below.dataset[index]
+            sample = self.below.dataset[index]
         except Exception as problem:
             self.failures.met(index, problem)
             return MISSING
@@ -249,7 +250,7 @@ class Tiered:
         }
 
     def __repr__(self) -> str:
-        return f"Tiered({self._source!r}: {self._below.told}. {self.fit.sentence})"
+        return f"Tiered({self._source!r}: {self.below.told}. {self.fit.sentence})"
 
     def _check(self, probes: Sequence[int]) -> None:
         """What an earlier run left on disk must be what the source makes today."""
@@ -257,7 +258,7 @@ class Tiered:
             return
         for index in probes:
             kept = self._shelf.get(index)
-            if kept is not None and kept != pack(self._below.dataset[index]):
+            if kept is not None and kept != pack(self.below.dataset[index]):
                 warnings.warn(
                     f"the cache in {self._shelf.folder} is of other data (sample {index} differs); "
                     "it is begun anew",

@@ -34,7 +34,7 @@ NAME = "device-input"
 NUMERICS = "close"  # augmentation draws other random numbers
 CONFLICTS: tuple[str, ...] = (
     *("loader-workers", "persistent-workers", "loader-prefetch", "pinned-memory"),
-    *("non-blocking-copy", "device-prefetch", "concurrent-fetch"),
+    *("non-blocking-copy", "device-prefetch", "concurrent-fetch", "sample-cache"),
 )
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
@@ -102,10 +102,11 @@ class Served:
 
     def stand_in(self) -> None:
         torch, served = self._torch, self
+        base: Any = torch.utils.data.dataloader._BaseDataLoaderIter
         kind = torch.utils.data.DataLoader
         plain = kind._get_iterator
 
-        class Resident(torch.utils.data.dataloader._BaseDataLoaderIter):  # type: ignore[misc]
+        class Resident(base):  # type: ignore[misc]
             """Goes through the loader's own order; probes see an iterator like any other."""
 
             def __init__(self, loader: Any, resident: Any) -> None:

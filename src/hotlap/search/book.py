@@ -76,9 +76,12 @@ class Book:
         return self._budget - (self._machine.clock() - self._began)
 
     def run(self, recipe: Recipe, *, reserve: float = 0.0) -> Run:
-        """One more run; another one if something else on the machine disturbed it."""
+        """One more run; another one if it filled a cache, or if something else disturbed it."""
         self._afford(recipe, reserve)
         run = self._once(recipe)
+        if run.filling and run.status is None:
+            self._afford(recipe, reserve)
+            run = self._once(recipe)
         if run.disturbed and self._repeats < MOST_REPEATS:
             self._repeats += 1
             if self.left() > run.seconds + reserve:

@@ -39,7 +39,7 @@ def cost(run: Run) -> float | None:
 
 def costs(runs: Iterable[Run]) -> list[float]:
     """Of the quiet runs; of the disturbed ones where there are no others."""
-    timed = [run for run in runs if cost(run)]
+    timed = [run for run in runs if cost(run) and not run.filling]
     quiet = [run for run in timed if not run.disturbed]
     return [cost(run) or 0.0 for run in quiet or timed]
 

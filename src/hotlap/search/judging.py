@@ -40,13 +40,14 @@ def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) ->
         ratio = book.speedup(reference, recipe)
         return (SLOWER if ratio is not None and ratio.high < 1.0 else SAME), ""
     planned = request.steps_planned
+    later = "from the second epoch on" if recipe.fills and not reference.fills else ""
     if planned is None:
-        return FASTER, ""
+        return FASTER, later
     ours, theirs = (
         rows.total_seconds(book.runs(one), planned, book.cold(one)) for one in (recipe, reference)
     )
     if ours is None or theirs is None or ours < theirs:
-        return FASTER, ""
+        return FASTER, later
     return SAME, f"faster steps, but its start does not pay within {planned:,} steps"
 
 

@@ -12,7 +12,7 @@ from hotlap.tunings import FAILED, Guard, Run, Speedup, Trial
 
 def _good(runs: Sequence[Run]) -> list[Run]:
     """Those that ran through, without the disturbed ones where there are others."""
-    through = [run for run in runs if run.status is None]
+    through = [run for run in runs if run.status is None and not run.filling]
     return [run for run in through if not run.disturbed] or through
 
 
@@ -62,12 +62,27 @@ def break_even(
     ours, theirs = step(runs), step(baseline)
     if more is None or ours is None or theirs is None or theirs <= ours:
         return None
-    return max(0, math.ceil(more / (theirs - ours)))
+    first, slow = first_epoch(runs)
+    more += first * (slow - theirs)
+    return first + math.ceil(more / (theirs - ours)) if more > 0 else first
 
 
 def total_seconds(runs: Sequence[Run], steps: int, cold: float | None = None) -> float | None:
     begin, each = start(runs, cold), step(runs)
-    return begin + steps * each if begin is not None and each is not None else None
+    if begin is None or each is None:
+        return None
+    first, slow = first_epoch(runs)
+    first = min(first, steps)
+    return begin + first * slow + (steps - first) * each
+
+
+def first_epoch(runs: Sequence[Run]) -> tuple[int, float]:
+    """Steps that fill a cache, and what one of them takes; (0, 0) where there is none to fill."""
+    filling = [run for run in runs if run.filling and run.status is None]
+    for run in filling:
+        if run.step_seconds is not None and run.epoch_steps:
+            return run.epoch_steps, run.step_seconds
+    return 0, 0.0
 
 
 def row(

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hotlap import optimizations, stats
 from hotlap.optimizations.training import APPLIED, FOLDER
 from hotlap.recipes import Recipe
@@ -184,6 +186,7 @@ def as_run(measured: Measured, folder: TrialFolder, *, cold: bool, seed: int = 0
         other_cores=record.usage.other_cores,
         steps=record.step.seen,
         losses=record.losses,
+        epoch_steps=record.loaders[0].batches if record.loaders else None,
         **common,
     )
 
@@ -265,6 +268,7 @@ class LocalMachine:
         self._number = before  # trials that are there from before an interruption
         self.last: TrialFolder  # where the latest trial ran
         self._compiled = {""}  # what is in the compiler's cache by now
+        self._filled = {""}  # and in the caches of samples
 
     def clock(self) -> float:
         return time.monotonic()
@@ -279,7 +283,10 @@ class LocalMachine:
         measured = measure(where, folder, limits, recipe=recipe, losses=True, seed=seed)
         cold = recipe.compiled not in self._compiled
         self._compiled.add(recipe.compiled)
-        return as_run(measured, folder, cold=cold, seed=seed), measured
+        run = as_run(measured, folder, cold=cold, seed=seed)
+        filling = recipe.fills not in self._filled and not _left_alone(recipe, measured)
+        self._filled.add(recipe.fills)
+        return msgspec.structs.replace(run, filling=filling), measured
 
     def _telling(self, recipe: Recipe) -> runner.Progress:
         label, progress = recipe.label(), self._where.progress
@@ -290,6 +297,12 @@ class LocalMachine:
 
     def full(self, recipe: Recipe, *, limit: float) -> tuple[Run, Measured]:
         return self.measure(recipe, self._full, limit=limit)
+
+
+def _left_alone(recipe: Recipe, measured: Measured) -> bool:
+    """Whether no cache was filled after all."""
+    fill = [one.NAME for one in optimizations.known() if getattr(one, "FILLS", False)]
+    return all(name in measured.refused for name in fill if name in recipe.changes)
 
 
 def slug(recipe: Recipe) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hotlap import machine
-from hotlap import stats
+from hotlap import machine, stats
 from hotlap.records import (
     PHASES,
     Copy,

@@ -91,6 +91,7 @@ class Simulated:
         self._chance = random.Random(seed)
         self._now = 0.0
         self._compiled = {""}
+        self._filled = {""}
 
     def clock(self) -> float:
         return self._now
@@ -104,7 +105,11 @@ class Simulated:
         for name, status in self.trouble.items():
             if name in recipe.changes:
                 return Run(folder="x", seconds=seconds, status=status, reason=f"{name} broke")
+        filling = recipe.fills not in self._filled
+        self._filled.add(recipe.fills)
         factor = math.prod(self._factor(name, recipe) for name in recipe.changes)
+        if filling:  # nothing comes from the cache yet
+            factor = 0.9
         step = 0.01 / factor * math.exp(self._chance.gauss(0, self.noise))
         return Run(
             folder="x",
@@ -115,6 +120,8 @@ class Simulated:
             peak_bytes=int(1e9 * math.prod(self.peaks.get(n, 1.0) for n in recipe.changes)),
             start_seconds=seconds - 4,
             cold=cold,
+            filling=filling,
+            epoch_steps=500,
             seed=seed,
             losses=losses(
                 seed, worse=sum(self.worse.get(n, 0.0) for n in recipe.changes), count=self.steps

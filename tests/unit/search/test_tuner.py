@@ -308,3 +308,26 @@ def test_the_times_shown_are_in_the_ratio_that_is_shown() -> None:
     winner = found.winner
     assert winner is not None
     assert winner.baseline_seconds / winner.step_seconds == pytest.approx(winner.speedup.ratio)
+
+
+def test_the_run_that_fills_a_cache_is_not_compared() -> None:
+    machine = Simulated({"sample-cache": 3.0})
+    found = tuned(machine, only=("sample-cache",))
+    assert found.winner is not None
+    assert set(found.winner.recipe) == {"sample-cache"}
+    assert found.winner.speedup.low < 3.0 < found.winner.speedup.high
+    trial = row(found, "sample-cache 50")
+    assert (trial.status, trial.reason) == (FASTER, "from the second epoch on")
+    assert [run.filling for run in trial.runs] == [True, *[False] * (len(trial.runs) - 1)]
+    assert trial.step_seconds == pytest.approx(0.01 / 3, rel=0.02)
+
+
+def test_what_the_first_epoch_costs_counts_before_a_cache_has_paid() -> None:
+    """500 steps at 11.1 ms; then 6.7 ms are won with every step."""
+    machine = Simulated({"sample-cache": 3.0}, noise=0.0)
+    trial = row(tuned(machine, only=("sample-cache",)), "sample-cache 50")
+    assert trial.break_even_steps == pytest.approx(500 + 500 * (1 / 0.9 - 1) / (2 / 3), abs=2)
+    short = tuned(Simulated({"sample-cache": 3.0}), only=("sample-cache",), steps_planned=550)
+    assert row(short, "sample-cache 50").status == SAME
+    long = tuned(Simulated({"sample-cache": 3.0}), only=("sample-cache",), steps_planned=700)
+    assert row(long, "sample-cache 50").status == FASTER

@@ -1,0 +1,111 @@
+"""Samples are kept in memory once they were made: from the second epoch on nothing is read twice.
+
+## What it does
+The training loader's data set keeps its samples in memory that all workers and all ranks of a node
+share, up to a share of what is free, and never so much that the machine would swap. Nothing is
+evicted; what does not fit comes from the source as before. Random transforms stay random: the cache
+lies below the first of them, where it can be found; else the data set is left alone, and so is one
+whose samples are made about as fast as they could be taken from a cache.
+
+## Why it helps
+Reading, decoding and resizing the same image in every epoch.
+
+## When it does not help
+The first epoch, which fills the cache: the table shows the speed of the later ones. Training for a
+single epoch. Data much larger than the memory. Samples whose cost is in their random transforms.
+
+## By hand
+`hotlap.data.Tiered` around the data set; it can keep samples on disk and on the device as well.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "sample-cache"
+NUMERICS = "identical"
+CONFLICTS: tuple[str, ...] = ("device-input",)
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {"percent": int}
+USUAL = 50
+FILLS = True  # the first run of a tuning fills it, and is not compared
+FOLDER_VARIABLE = "HOTLAP_SAMPLES"  # where trials of a tuning keep samples for those that follow
+DISK = "30%"  # of what is free there
+WORTH_IT = 2.0  # times as fast from the cache as from the source
+
+
+def refusal(record: Record) -> str | None:
+    loader = reading.loader(record)
+    if loader is None:
+        return "no DataLoader feeds the training"
+    if loader.iterable:
+        return "an IterableDataset has no samples by number"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    return 0.7 * reading.share(verdict, "input")
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    return [{"percent": USUAL}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return f'dataset = hotlap.data.Tiered(dataset, ram="{settings.get("percent", USUAL)}%")'
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    share = f"{min(100, int(settings.get('percent', USUAL)))}%"
+    trials = os.environ.get(FOLDER_VARIABLE)
+
+    def change(arguments: dict[str, Any]) -> None:
+        dataset = arguments.get("dataset")
+        if isinstance(dataset, training.torch.utils.data.IterableDataset):
+            training.refused(NAME, "an IterableDataset has no samples by number")
+            return
+        from hotlap.data.tiered import Tiered
+
+        try:
+            # A trial ends long before the epoch does: what it kept must be there for the next one.
+            where = {"ram": share} if trials is None else {"ram": 0, "disk": DISK, "path": trials}
+            cached = Tiered(dataset, **where)
+            faster = _faster(cached)
+        except Exception as problem:
+            training.refused(NAME, str(problem).splitlines()[0])
+            return
+        if faster < WORTH_IT:
+            training.refused(NAME, "its samples are made about as fast as a cache could give them")
+            return
+        arguments["dataset"] = cached
+
+    training.change_loaders(NAME, change)
+
+
+def _faster(cached: Any) -> float:
+    """How much faster what can be kept comes from a cache than from where it comes from now."""
+    from hotlap.data.packing import pack, unpack
+    from hotlap.data.randomness import restored
+
+    made, taken = 0.0, 0.0
+    with restored():
+        for index in cached.probes:
+            times = [time.perf_counter()]
+            sample = cached.below.dataset[index]
+            times.append(time.perf_counter())
+            packed = pack(sample)
+            unpack(packed)
+            times.append(time.perf_counter())
+            unpack(packed)
+            times.append(time.perf_counter())
+            made += times[1] - times[0]
+            taken += times[3] - times[2]
+    return made / taken if taken else 0.0

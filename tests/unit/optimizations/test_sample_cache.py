@@ -1,0 +1,94 @@
+"""sample-cache: samples are made once, below what is random, and only where that wins something."""
+
+import pytest
+
+CACHE = {"sample-cache": {"percent": 10}}
+DATA = """
+import time
+from torch.utils.data import Dataset
+
+class Slow(Dataset):
+    def __init__(self, transform=None, seconds=0.002):
+        self.transform, self.seconds = transform, seconds
+        self.made = torch.zeros(20, dtype=torch.int64).share_memory_()
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        self.made[index] += 1
+        value = torch.tensor([float(index)])
+        return value if self.transform is None else self.transform(value)
+
+def epoch(loader):
+    return [float(x) for batch in loader for x in batch.flatten()]
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_second_epoch_makes_nothing_anew(train, workers):
+    run = train(
+        CACHE,
+        DATA
+        + f"""
+data = Slow()
+loader = DataLoader(data, batch_size=4, num_workers={workers})
+before = data.made.clone()
+told["epochs"] = [epoch(loader), epoch(loader)]
+told["made"] = (data.made - before).tolist()
+""",
+    )
+    assert run.told["epochs"] == [[float(index) for index in range(20)]] * 2
+    assert run.told["made"] == [1] * 20
+    assert run.done["sample-cache"] == {"status": "applied", "detail": "dataset=Tiered"}
+
+
+def test_random_transforms_stay_random(train):
+    run = train(
+        CACHE,
+        DATA
+        + """
+loader = DataLoader(Slow(lambda x: x + torch.rand(1)), batch_size=4)
+told["epochs"] = [epoch(loader), epoch(loader)]
+""",
+    )
+    first, second = run.told["epochs"]
+    assert [int(value) for value in first] == [int(value) for value in second] == list(range(20))
+    assert all(a != b for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("TensorDataset(torch.arange(20.0))", "about as fast as a cache could give them"),
+        (
+            "type('Random', (Slow,), {'__getitem__': lambda self, at: torch.rand(1)})()",
+            "the samples of Random are random",
+        ),
+        ("type('Odd', (Slow,), {'__getitem__': lambda self, at: {at}})()", "builtins.set"),
+    ],
+)
+def test_what_would_win_nothing_or_cannot_be_kept_is_left_alone(train, data, reason):
+    run = train(
+        CACHE,
+        DATA
+        + f"told['n'] = len(list(DataLoader({data}, batch_size=4, collate_fn=lambda rows: rows)))",
+    )
+    assert run.told["n"] == 5
+    assert run.done["sample-cache"]["status"] == "refused"
+    assert reason in run.done["sample-cache"]["detail"]
+
+
+def test_trials_leave_their_samples_to_those_that_follow(train, tmp_path):
+    script = (
+        "import os\nos.environ['HOTLAP_SAMPLES'] = " + repr(str(tmp_path / "samples")) + "\n"
+    )
+    again = DATA + "data = Slow()\nloader = DataLoader(data, batch_size=4)\n"
+    again += "before = data.made.clone()\nepoch(loader)\n"
+    again += "told['made'] = int((data.made - before).sum())"
+    # The folder is asked for when the recipe is installed, so it is set by an earlier script.
+    install = "from hotlap.optimizations import named\n"
+    install += "named('sample-cache').install(training, {'percent': 10})\n"
+    runs = [train({}, script + install + again) for _ in range(2)]
+    assert [run.told["made"] for run in runs] == [20, 0]
