@@ -57,7 +57,7 @@ class DeviceDataset:
         self.drop_last = drop_last
         self.transform = Compose([transform] if isinstance(transform, Transform) else transform)
         self.seed = drawn_seed(seed)
-        whole = checked(channels_first(torch.as_tensor(images), layout)).to(device)
+        whole = checked(channels_first(torch.as_tensor(images, device=device), layout))
         self._shape = (whole.shape[1], whole.shape[2], whole.shape[3])
         self.transform.draw(0, self._shape, torch.Generator())  # what cannot fit says so here
         whole = whole.contiguous(memory_format=memory_format)
@@ -66,7 +66,7 @@ class DeviceDataset:
         if self._crop is not None:
             whole = self._crop.pad(whole)
         self._images = whole
-        self._labels = torch.as_tensor(labels).to(whole.device)
+        self._labels = torch.as_tensor(labels, device=whole.device)
         if len(self._labels) != len(whole):
             raise ValueError(f"{len(whole)} images, but {len(self._labels)} labels")
         self._epoch, self._position = 0, 0

@@ -60,7 +60,7 @@ class Compose(Transform):
                 self.transforms += (each,)
             else:
                 raise TypeError(
-                    f"{each!r} is not a hotlap.data.Transform. Make it one (a class with `apply`), "
+                    f"{each!r} is not a hotlap.data.transforms.Transform. Make it one (a class with `apply`), "
                     "or call it on the batches that come out."
                 )
 
