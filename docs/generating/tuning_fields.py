@@ -74,7 +74,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "start_seconds": "From starting the command until steps take their usual time.",
         "compile_seconds": "What torch.compile took. Null where it was not used.",
         "cold": "Whether it compiled with an empty cache.",
-        "filling": "Whether it filled a cache of samples. Its steps are those of a first epoch, and "
+        "filling": "Whether it filled a cache of samples. Its steps are those of a first epoch and "
         "are not compared.",
         "epoch_steps": "Batches of an epoch. Null where the loader does not know.",
         "seed": "What was added to the script's random seeds; 0 for nothing.",

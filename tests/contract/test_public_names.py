@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import hotlap
+import hotlap.data
 
 HEAVY = {"torch", "scipy", "plotly", "jinja2", "numpy", "pandas", "matplotlib"}
 VERBS = ("profile", "tune", "run", "report")
@@ -31,6 +32,16 @@ def test_the_public_names_are_these_and_no_others():
         "run",
         "tune",
     ]
+
+
+def test_the_names_of_data_are_there_and_load_no_torch_before_they_are_used():
+    assert dir(hotlap.data) == sorted(hotlap.data.__all__)
+    for name in hotlap.data.__all__:
+        assert getattr(hotlap.data, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'Cache'"):
+        _ = hotlap.data.Cache
+    loaded, _ = loaded_by("import hotlap.data, hotlap.data.advice, hotlap.optimizations")
+    assert not HEAVY & loaded
 
 
 def test_dir_shows_the_public_names():

@@ -28,10 +28,10 @@ def test_an_error_that_has_its_index_keeps_it():
 
 def test_skipped_samples_are_counted_and_said_once():
     failures = Failures("skip")
-    with pytest.warns(UserWarning, match="sample 3 is skipped") as told:
-        for index in range(3, 40):
-            failures.met(index, OSError("gone"))
-    assert len(told) == 1
+    with pytest.warns(UserWarning, match="sample 3 is skipped"):
+        failures.met(3, OSError("gone"))
+    for index in range(4, 40):
+        failures.met(index, OSError("gone"))  # a second warning would be an error here
     assert failures.count == 37
     assert failures.indices[:3] == [3, 4, 5]
 
