@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import Any
 from hotlap.data.failures import named
 
 LONGEST_PAUSE_SECONDS = 30.0
-RETRY: tuple[type[Exception], ...] = (OSError, TimeoutError)
+# The last two are one from Python 3.11 on.
+RETRY: tuple[type[Exception], ...] = (OSError, TimeoutError, asyncio.TimeoutError)
 # Answers, not hiccups: asking again gives the same. Naming one of them in `retry` tries it again.
 FINAL = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 

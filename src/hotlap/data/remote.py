@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from hotlap.data.attempts import RETRY, Attempts
 from hotlap.data.batches import Batch, Problem, kept
-from hotlap.data.crews import Crew, PerProcess
+from hotlap.data.crews import EXIT_SECONDS, Crew, PerProcess
 from hotlap.data.failures import RAISE, Failures, failure
 from hotlap.data.loops import fetch_all
 from hotlap.data.paths import Paths, plain
@@ -83,6 +83,12 @@ class Objects(Dataset):  # type: ignore[misc]
         got = [next(fetched) if isinstance(one, str) else one for one in found]
         samples = [self._made(index, one) for index, one in zip(indices, got, strict=True)]
         return kept(self.failures, indices, samples)
+
+    def close(self) -> None:
+        """Ends the threads of this process; another batch starts new ones."""
+        crew = self._crew.drop()
+        if crew is not None:
+            crew.end(EXIT_SECONDS)
 
     def _path(self, index: Any) -> str | Problem:
         try:

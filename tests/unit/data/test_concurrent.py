@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -495,6 +496,19 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(in_python):
         """
     )
     assert said == "stopped"
+
+
+def test_threads_keep_nothing_of_the_last_batch():
+    class Sample:
+        pass
+
+    data = Concurrent(Squares(lambda index: Sample()), threads=2)
+    samples = data.__getitems__([1, 2, 3])
+    seen = [weakref.ref(sample) for sample in samples]
+    del samples
+    data.close()  # a thread drops its job only after the batch has its samples
+    assert [one() for one in seen] == [None] * 3
+    assert len(data.__getitems__([1])) == 1  # also closed, it fetches
 
 
 def test_threads_go_with_the_dataset():
