@@ -39,6 +39,7 @@ from hotlap.optimizations import (
     sample_cache,
     tf32,
     threads,
+    uint8_transfer,
     zero_grad_none,
 )
 
@@ -81,6 +82,7 @@ OPTIMIZATIONS: tuple[Optimization, ...] = (  # in the order they are applied: th
     pinned_memory,
     non_blocking_copy,
     device_prefetch,
+    uint8_transfer,
     device_input,
     fused_optimizer,
     foreach_optimizer,

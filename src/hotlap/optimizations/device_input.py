@@ -34,7 +34,8 @@ NAME = "device-input"
 NUMERICS = "close"  # augmentation draws other random numbers
 CONFLICTS: tuple[str, ...] = (
     *("loader-workers", "persistent-workers", "loader-prefetch", "pinned-memory"),
-    *("non-blocking-copy", "device-prefetch", "concurrent-fetch", "sample-cache"),
+    *("non-blocking-copy", "device-prefetch", "uint8-transfer"),
+    *("concurrent-fetch", "sample-cache"),
 )
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}

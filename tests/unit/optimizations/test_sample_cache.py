@@ -81,9 +81,7 @@ def test_what_would_win_nothing_or_cannot_be_kept_is_left_alone(train, data, rea
 
 
 def test_trials_leave_their_samples_to_those_that_follow(train, tmp_path):
-    script = (
-        "import os\nos.environ['HOTLAP_SAMPLES'] = " + repr(str(tmp_path / "samples")) + "\n"
-    )
+    script = "import os\nos.environ['HOTLAP_SAMPLES'] = " + repr(str(tmp_path / "samples")) + "\n"
     again = DATA + "data = Slow()\nloader = DataLoader(data, batch_size=4)\n"
     again += "before = data.made.clone()\nepoch(loader)\n"
     again += "told['made'] = int((data.made - before).sum())"

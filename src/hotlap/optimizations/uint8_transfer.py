@@ -1,0 +1,176 @@
+"""Images travel as bytes, and become normalised floats on the device.
+
+## What it does
+Where the training set's transform ends with torchvision's ToTensor and Normalize, the loader hands
+out the images before these two: a quarter of the bytes from worker to training process and from
+there to the device. Both are then done for the whole batch, on the device. That the samples are the
+same is checked on a few of them, with the same random numbers.
+
+## Why it helps
+Converting and normalising on the CPU can cost more than cropping and flipping, and floats are four
+times the bytes to hand over and to copy.
+
+## When it does not help
+Training on a CPU. Steps that do not wait for input. A script that works on a batch on the CPU
+before it moves it fails, and the row says so.
+
+## By hand
+Leave out ToTensor and Normalize, hand out uint8 tensors, and normalise after the copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from hotlap.optimizations import reading
+
+if TYPE_CHECKING:
+    from hotlap.optimizations.training import Training
+    from hotlap.records import Record, Verdict
+
+NAME = "uint8-transfer"
+NUMERICS = "close"  # one multiplication and one addition round a little differently
+CONFLICTS: tuple[str, ...] = ("device-prefetch", "device-input", "sample-cache")
+NEEDS: tuple[str, ...] = ()
+SETTINGS: dict[str, Any] = {}
+COMPARED = 4  # samples
+
+
+def refusal(record: Record) -> str | None:
+    if not reading.on_device(record):
+        return reading.NO_DEVICE
+    loader = reading.loader(record)
+    if loader is None:
+        return "no DataLoader feeds the training"
+    if loader.iterable:
+        return "the transforms of an IterableDataset are not known"
+    return None
+
+
+def promise(record: Record, verdict: Verdict) -> float:
+    burning = record.input_cpu_share or 0.0
+    waiting, copying = (reading.share(verdict, name) for name in ("input", "transfer"))
+    return 0.3 * waiting * burning + 0.6 * copying
+
+
+def candidates(record: Record) -> list[dict[str, Any]]:
+    return [{}]
+
+
+def by_hand(settings: dict[str, Any]) -> str:
+    return (
+        "transforms.PILToTensor()  # instead of ToTensor() and Normalize(mean, std)\n"
+        "inputs = hotlap.data.transforms.Normalize(mean, std)(inputs.to(device))  # each batch"
+    )
+
+
+def install(training: Training, settings: dict[str, Any]) -> None:
+    bytes_out = Bytes(training)
+    training.change_loaders(NAME, bytes_out.change)
+    training.when_optimizer_made(bytes_out.notice)
+    module = training.torch.utils.data.dataloader
+    for name in ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"):
+        bytes_out.finish_batches_of(getattr(module, name))
+
+
+class Bytes:
+    """Which data sets hand out bytes by now, and what is left to do with their batches."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._after: dict[int, tuple[Any, Any]] = {}  # by id: the data set, and its transform
+        self._device: Any = None
+
+    def notice(self, optimizer: Any) -> None:
+        first = next((p for group in optimizer.param_groups for p in group["params"]), None)
+        if first is not None:
+            self._device = first.device
+
+    def change(self, arguments: dict[str, Any]) -> None:
+        collate = arguments.get("collate_fn")
+        if collate not in (None, self._training.torch.utils.data.default_collate):
+            self._training.refused(NAME, "the loader collates in its own way")
+            return
+        from hotlap.data.recognised import NotRecognised
+
+        try:
+            dataset, after = without_floats(arguments.get("dataset"))
+        except NotRecognised as problem:
+            self._training.refused(NAME, str(problem))
+            return
+        self._after[id(dataset)] = (dataset, after)
+        arguments["dataset"] = dataset
+
+    def finish_batches_of(self, kind: Any) -> None:
+        plain, bytes_out = kind._next_data, self
+
+        @functools.wraps(plain)
+        def next_data(this: Any) -> Any:
+            batch = plain(this)
+            dataset, after = bytes_out._after.get(id(this._dataset), (None, None))
+            return bytes_out.finished(batch, after) if dataset is this._dataset else batch
+
+        kind._next_data = next_data
+
+    def finished(self, batch: Any, after: Any) -> Any:
+        """The first of the batch is the images; evaluation on the CPU gets them there."""
+        if after is None:
+            return batch
+        images, *rest = batch
+        device = self._device if self._device is not None else images.device
+        return [after(images.to(device, non_blocking=True)), *rest]
+
+
+def without_floats(dataset: Any) -> tuple[Any, Any]:
+    """A data set that hands out bytes, and what makes its own samples of a batch of them."""
+    from hotlap.data import layers
+    from hotlap.data.fitting import spread_out
+    from hotlap.data.recognised import NotRecognised, translated
+    from hotlap.data.transforms import Compose
+
+    parts = layers.transforms_of(dataset)
+    if not parts:
+        raise NotRecognised(f"{type(dataset).__name__} has no `transform` to look into")
+    names = [type(part).__name__ for part in parts]
+    if "ToTensor" not in names:
+        raise NotRecognised("its transform has no ToTensor")
+    place = names.index("ToTensor")
+    if names[place + 1 :] not in ([], ["Normalize"]):
+        raise NotRecognised(f"after ToTensor comes {names[place + 1]}")
+    after = Compose(translated(parts[place:]))
+    shorter = layers.with_transforms(dataset, [*parts[:place], as_bytes])
+    for index in spread_out(len(dataset), COMPARED):
+        _compare(dataset, shorter, after, index)
+    return shorter, after
+
+
+def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:
+    import torch
+
+    from hotlap.data.randomness import reseed, restored
+    from hotlap.data.recognised import CLOSE, NotRecognised
+
+    with restored():
+        reseed(index)
+        whole = dataset[index]
+        reseed(index)
+        image, *rest = shorter[index]
+    if not isinstance(whole, tuple) or len(whole) != 1 + len(rest) or list(whole[1:]) != rest:
+        raise NotRecognised("its samples are not an image and what belongs to it")
+    made = after(image.unsqueeze(0))[0]
+    if whole[0].shape != made.shape or not torch.allclose(whole[0], made, atol=CLOSE, rtol=CLOSE):
+        raise NotRecognised(f"sample {index} is not what its transforms make")
+
+
+def as_bytes(image: Any) -> Any:
+    """A PIL image as a uint8 tensor, channels first."""
+    import torch
+
+    content = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    width, height = image.size
+    if image.mode not in ("L", "RGB"):
+        from hotlap.data.recognised import NotRecognised
+
+        raise NotRecognised(f"its images are of mode {image.mode}")
+    return content.view(height, width, -1).permute(2, 0, 1).contiguous()

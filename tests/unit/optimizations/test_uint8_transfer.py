@@ -1,0 +1,77 @@
+"""uint8-transfer: bytes are handed out, and the same floats come of them."""
+
+import pytest
+from vision import VISION, flat
+
+BYTES = {"uint8-transfer": {}}
+PHOTOS = (
+    VISION
+    + """
+class Photos(CIFAR10):
+    pass
+
+crop, flip = RandomCrop(8, padding=2), RandomHorizontalFlip()
+def batches(data, **options):
+    torch.manual_seed(0)
+    random.seed(0)
+    return content(DataLoader(data, batch_size=16, **options))
+"""
+)
+
+
+@pytest.mark.parametrize("transform", ["crop, flip, ToTensor(), normal", "ToTensor()"])
+def test_the_batches_are_those_of_the_script(train, transform):
+    script = PHOTOS + f"told['x'] = batches(Photos(Compose([{transform}])))"
+    plain, run = train({}, script), train(BYTES, script)
+    assert run.done["uint8-transfer"] == {"status": "applied", "detail": "dataset=Photos"}
+    assert flat(run.told["x"]) == pytest.approx(flat(plain.told["x"]), abs=1e-5)
+
+
+def test_workers_hand_over_bytes(train):
+    run = train(
+        BYTES,
+        PHOTOS
+        + """
+loader = DataLoader(Photos(Compose([ToTensor(), normal])), batch_size=16, num_workers=1)
+told["inside"] = str(loader.dataset[0][0].dtype)
+x, y = next(iter(loader))
+told["outside"] = str(x.dtype)
+""",
+    )
+    assert run.told == {"inside": "torch.uint8", "outside": "torch.float32"}
+
+
+def test_the_scripts_own_data_set_is_not_changed(train):
+    run = train(
+        BYTES,
+        PHOTOS
+        + """
+data = Photos(Compose([ToTensor()]))
+DataLoader(data, batch_size=16)
+told["dtype"] = str(data[0][0].dtype)
+""",
+    )
+    assert run.told == {"dtype": "torch.float32"}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (
+            "Photos(Compose([ToTensor(), RandomRotation([])]))",
+            "after ToTensor comes RandomRotation",
+        ),
+        ("Photos(Compose([lambda image: torch.ones(1)]))", "no ToTensor"),
+        ("TensorDataset(torch.ones(8))", "no `transform` to look into"),
+        (
+            "type('Odd', (Photos,), {'__getitem__': lambda self, at: torch.rand(3)})"
+            "(Compose([ToTensor()]))",
+            "not an image and what belongs to it",
+        ),
+    ],
+)
+def test_what_is_not_known_is_left_alone(train, data, reason):
+    run = train(BYTES, PHOTOS + f"told['n'] = len(list(DataLoader({data}, batch_size=8)))")
+    assert run.told["n"] > 0
+    assert run.done["uint8-transfer"]["status"] == "refused"
+    assert reason in run.done["uint8-transfer"]["detail"]
