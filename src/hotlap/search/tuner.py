@@ -269,18 +269,20 @@ class Tuner:
         """What each change of the best contributes; one that does not is dropped."""
         if self._request.choice.goal == "memory":
             return
-        for name in self._least_promising_first():
+        for name in self._in_the_order_of_interest():
             if name in self._gains:
                 continue
             if name in self._best.changes and len(self._best.changes) > 1:
                 self._leave_out(name)
 
-    def _least_promising_first(self) -> list[str]:
+    def _in_the_order_of_interest(self) -> list[str]:
+        """What the gain is owed to; then those that may well have added nothing."""
         promises = {
             name: optimizations.named(name).promise(self._diagnosis, self._diagnosis.verdict)
             for name in self._best.changes
         }
-        return sorted(promises, key=lambda name: promises[name])
+        ascending = sorted(promises, key=lambda name: promises[name])
+        return ascending[-1:] + ascending[:-1]
 
     def _leave_out(self, name: str) -> None:
         book, best, rest = self._book, self._best, self._best.without(name)
