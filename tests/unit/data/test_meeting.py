@@ -46,7 +46,9 @@ def test_other_caches_and_other_jobs_are_apart(arena, other):
         "{",
         "[]",
         json.dumps({"pid": 1, "descriptor": 99, "samples": 10, "budget": 10_000, "started": "0"}),
-        json.dumps({"pid": 2**22 + 1, "descriptor": 3, "samples": 10, "budget": 1, "started": None}),
+        json.dumps(
+            {"pid": 2**22 + 1, "descriptor": 3, "samples": 10, "budget": 1, "started": None}
+        ),
     ],
 )
 def test_what_an_earlier_job_left_is_not_believed(arena, tmp_path, left):

@@ -245,8 +245,42 @@ def test_a_worker_that_is_killed_ends_the_epoch_and_not_the_cache():
     assert seen == list(range(40))
 
 
-def test_a_disk_that_is_full_ends_the_filling_and_not_the_training(tmp_path):
-    """The limit on the size of files is one that no test needs a file system of its own for."""
+def test_a_file_system_that_is_full_ends_the_filling_and_not_the_training(tmp_path):
+    """A small tmpfs of its own, in a namespace of its own."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import json, sys, warnings
+        sys.path.insert(0, {os.path.dirname(__file__)!r})
+        from test_tiered import Numbers, epoch
+        from hotlap.data.tiered import Tiered
+        cached = Tiered(Numbers(size=500), ram=0, disk=10**9, path={str(tmp_path / "small")!r})
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            epochs = [sorted(epoch(cached)), sorted(epoch(cached))]
+        print(json.dumps([epochs, [str(one.message) for one in told], cached.hits()]))
+        """)
+    )
+    (tmp_path / "small").mkdir()
+    mount = (
+        f"mount -t tmpfs -o size=100k none {tmp_path / 'small'} && exec {sys.executable} {script}"
+    )
+    answer = subprocess.run(
+        ["unshare", "--mount", "--user", "--map-root-user", "sh", "-c", mount],
+        capture_output=True,
+        text=True,
+    )
+    if "unshare" in answer.stderr or "permission denied" in answer.stderr.lower():
+        pytest.skip(f"no file systems of one's own here: {answer.stderr}")
+    assert answer.returncode == 0, answer.stderr
+    epochs, told, hits = json.loads(answer.stdout)
+    assert epochs == [list(range(40))] * 2
+    assert len(told) == 1
+    assert "is full" in told[0]
+    assert 0 < hits["disk"] < 40
+
+
+def test_a_limit_on_files_ends_the_filling_and_not_the_training(tmp_path):
     epochs, told, hits = in_python(f"""
         import json, resource, signal, warnings
         from test_tiered import Numbers, epoch
