@@ -1,0 +1,1 @@
+"""Plain models, written from the papers: what studies train. And reversible blocks."""
