@@ -59,9 +59,8 @@ def unchanged(module: nn.Module, name: str) -> Iterator[None]:
         if isinstance(one, _BatchNorm)
         for buffer in one.buffers(recurse=False)
     }
-    before: list[tuple[str, Any, int]] = [
-        (key, one, one._version) for key, one in module.named_buffers() if id(one) not in counted
-    ]
+    buffers: dict[str, Any] = dict(module.named_buffers())
+    before = [(key, one, one._version) for key, one in buffers.items() if id(one) not in counted]
     yield
     after = dict(module.named_buffers())
     for key, one, version in before:
