@@ -25,6 +25,7 @@ def test_limits_travel_by_value():
         "bare": False,
         "guard_steps": 9,
         "guard_seconds": 8.0,
+        "guard_fill": 0.0,
     }
 
 

@@ -64,7 +64,8 @@ def unchanged(module: nn.Module, name: str) -> Iterator[None]:
     yield
     after = dict(module.named_buffers())
     for key, one, version in before:
-        if after.get(key) is not one or version != one._version:
+        replaced = after.get(key) is not one
+        if replaced or version != one._version:
             raise RuntimeError(
                 f"{name} ({type(module).__name__}) changes its buffer {key} in the forward pass, "
                 "which runs a second time; keep such modules outside reversible blocks"

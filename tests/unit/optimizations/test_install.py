@@ -26,6 +26,7 @@ for epoch in range(2):
 told["losses"] = losses
 """
 REFUSED = {"allocator", "persistent-workers", "loader-prefetch"}
+REFUSED |= {"sample-cache", "uint8-transfer", "device-input"}  # these samples are just tensors
 SILENT = {"device-prefetch", "non-blocking-copy"}  # nothing is pinned on a CPU
 
 
