@@ -1,4 +1,4 @@
-"""One thread: on a machine that is shared, two of torch's wait for each other more than they help."""
+"""One thread: on a shared machine two of torch wait for each other more than they help."""
 
 import pytest
 import torch

@@ -92,13 +92,13 @@ def test_a_few_steps_lower_the_loss(make):
     x, y = torch.randn(16, 3, 16, 16), torch.arange(16) % 10
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses = []
-    for _ in range(16):
+    for _ in range(30):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert losses[-1] < 0.85 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_a_super_resolution_step_lowers_the_loss():
