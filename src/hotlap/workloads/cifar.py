@@ -1,0 +1,124 @@
+"""Trains a network on small images: `python -m hotlap.workloads.cifar --model resnet18 --epochs 5`.
+
+Prints loss and top-1 accuracy of every batch, and for every epoch the accuracy on the test images
+and how long loading, training and all of it took.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from hotlap.data.cifar import Cifar10
+from hotlap.data.synthetic import SyntheticImages
+from hotlap.models.resnet import ResNet
+from hotlap.models.revnet import RevNet
+from hotlap.workloads import training
+from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Clock, Precision
+
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+SYNTHETIC = {"train": 10_000, "test": 2_000}
+
+
+class Images(Dataset):  # type: ignore[misc]
+    """One image at a time: cropped, mirrored, normalised; test images only normalised."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor, *, augment: bool) -> None:
+        self._images, self._labels, self._augment = images, labels, augment
+        self._mean = torch.tensor(MEAN).view(3, 1, 1)
+        self._std = torch.tensor(STD).view(3, 1, 1)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        image = self._images[index]
+        if self._augment:
+            padded = nn.functional.pad(image, (4, 4, 4, 4))
+            top, left = torch.randint(0, 9, (2,)).tolist()
+            image = padded[:, top : top + image.shape[1], left : left + image.shape[2]]
+            if torch.rand(()) < 0.5:
+                image = image.flip(-1)
+        return (image.float() / 255 - self._mean) / self._std, int(self._labels[index])
+
+
+def read(data: str, train: bool, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+    if data == "synthetic":
+        count = samples or SYNTHETIC["train" if train else "test"]
+        found: Any = SyntheticImages(count=count, train=train)
+    elif data == "download":
+        found = Cifar10.download(Path("data"), train=train)
+    else:
+        found = Cifar10.from_jpegs(Path(data), train=train)
+    count = samples or len(found.labels)
+    return found.images[:count], found.labels[:count]
+
+
+def network(name: str, norm: str) -> nn.Module:
+    if name.startswith("revnet"):
+        return RevNet(int(name.removeprefix("revnet")))
+    return ResNet(int(name.removeprefix("resnet")), norm=norm)
+
+
+def accuracy(model: nn.Module, batches: Any, device: torch.device, precision: Precision) -> float:
+    model.eval()
+    right, count = 0, 0
+    with torch.no_grad(), precision.forward():
+        for inputs, targets in batches:
+            found = model(inputs.to(device)).argmax(1).cpu()
+            right, count = right + int((found == targets).sum()), count + len(targets)
+    return right / max(1, count)
+
+
+def main() -> None:
+    parser = training.options("Trains a network on small images.")
+    parser.add_argument("--model", default="resnet18", help="resnet10 to resnet50, revnet38, ...")
+    parser.add_argument("--norm", choices=("batch", "none"), default="batch")
+    given = parser.parse_args()
+    torch.manual_seed(given.seed)
+    device = torch.device(given.device)
+    train, test = (read(given.data, part, given.samples) for part in (True, False))
+    loader = DataLoader(
+        Images(*train, augment=True), given.batch, shuffle=True, num_workers=given.workers
+    )
+    evaluation = DataLoader(Images(*test, augment=False), 500, num_workers=given.workers)
+    model = network(given.model, given.norm).to(device)
+    lr = given.lr or RATES.get(given.optimizer, USUAL_RATE)
+    optimizer = OPTIMIZERS[given.optimizer](model.parameters(), lr)
+    steps = given.epochs * (len(loader) // given.accumulate)
+    schedule = training.schedule_of(given.schedule, optimizer, lr, steps)
+    precision = Precision(given.precision, device)
+    criterion = nn.CrossEntropyLoss()
+
+    def tell(number: int, loss: float, outputs: torch.Tensor, targets: torch.Tensor) -> None:
+        if not given.quiet:
+            right = (outputs.argmax(1) == targets).float().mean().item()
+            print(f"  {number}/{len(loader)} loss {loss:.4f} top-1 {right:.1%}", flush=True)
+
+    for epoch in range(given.epochs):
+        loss, clock = training.train_epoch(
+            model,
+            loader,
+            criterion,
+            optimizer,
+            schedule,
+            precision,
+            device=device,
+            accumulate=given.accumulate,
+            tell=tell,
+        )
+        told, evaluating = clock.told(), Clock()
+        right = accuracy(model, evaluation, device, precision)
+        print(
+            f"epoch {epoch + 1}: loss {loss:.4f}, test accuracy {right:.2%}; {told}; "
+            f"evaluation {evaluating.total:.2f} s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

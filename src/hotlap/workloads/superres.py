@@ -1,0 +1,73 @@
+"""Trains super resolution: `python -m hotlap.workloads.superres --scale 2 --data photos/`.
+
+Prints the loss of every batch, and for every epoch the mean loss, the peak signal-to-noise ratio it
+stands for, and how long loading, training and all of it took.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from hotlap.data.images import Folder
+from hotlap.data.superres import Pairs
+from hotlap.data.synthetic import SyntheticImages
+from hotlap.models.srresnet import SRResNet
+from hotlap.workloads import training
+from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Precision
+
+SYNTHETIC = 2_000
+
+
+def read(data: str, samples: int) -> Any:
+    if data == "synthetic":
+        return SyntheticImages(count=samples or SYNTHETIC, size=48).images
+    return Folder(Path(data))
+
+
+def main() -> None:
+    parser = training.options("Trains super resolution.")
+    parser.add_argument("--scale", type=int, choices=(2, 4), default=2)
+    parser.add_argument("--crop", type=int, default=48, help="of the large images")
+    parser.add_argument("--blocks", type=int, default=16)
+    parser.set_defaults(batch=16, optimizer="adam", schedule="constant")
+    given = parser.parse_args()
+    torch.manual_seed(given.seed)
+    device = torch.device(given.device)
+    pairs = Pairs(read(given.data, given.samples), scale=given.scale, crop=given.crop)
+    loader = DataLoader(pairs, given.batch, shuffle=True, num_workers=given.workers)
+    model = SRResNet(given.scale, blocks=given.blocks).to(device)
+    lr = given.lr or RATES.get(given.optimizer, USUAL_RATE)
+    optimizer = OPTIMIZERS[given.optimizer](model.parameters(), lr)
+    steps = given.epochs * (len(loader) // given.accumulate)
+    schedule = training.schedule_of(given.schedule, optimizer, lr, steps)
+    precision = Precision(given.precision, device)
+
+    def tell(number: int, loss: float, outputs: torch.Tensor, targets: torch.Tensor) -> None:
+        if not given.quiet:
+            print(f"  {number}/{len(loader)} loss {loss:.5f}", flush=True)
+
+    for epoch in range(given.epochs):
+        pairs.set_epoch(epoch)
+        loss, clock = training.train_epoch(
+            model,
+            loader,
+            nn.MSELoss(),
+            optimizer,
+            schedule,
+            precision,
+            device=device,
+            accumulate=given.accumulate,
+            tell=tell,
+        )
+        ratio = -10 * math.log10(max(loss, 1e-12))
+        print(f"epoch {epoch + 1}: loss {loss:.5f}, {ratio:.2f} dB; {clock.told()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What both scripts share: options, optimizers, schedules, precision, and telling how it goes."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9, weight_decay=5e-4),
+    "nesterov": lambda p, lr: torch.optim.SGD(
+        p, lr, momentum=0.9, weight_decay=5e-4, nesterov=True
+    ),
+    "adagrad": lambda p, lr: torch.optim.Adagrad(p, lr),
+    "adadelta": lambda p, lr: torch.optim.Adadelta(p, lr),
+    "adam": lambda p, lr: torch.optim.Adam(p, lr),
+    "adamw": lambda p, lr: torch.optim.AdamW(p, lr),
+    "adam-fused": lambda p, lr: torch.optim.Adam(p, lr, fused=True),
+    "adamw-fused": lambda p, lr: torch.optim.AdamW(p, lr, fused=True),
+}
+RATES = {"sgd": 0.1, "nesterov": 0.1, "adagrad": 0.01, "adadelta": 1.0}
+USUAL_RATE = 1e-3
+SCHEDULES = ("onecycle", "cosine", "constant")
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+
+def options(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", default="synthetic", help="synthetic, or a path")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
+    parser.add_argument("--lr", type=float, help="the optimizer's usual one if not given")
+    parser.add_argument("--schedule", choices=SCHEDULES, default="onecycle")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches for one step")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--samples", type=int, default=0, help="only so many of them")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quiet", action="store_true", help="no line for every batch")
+    return parser
+
+
+def schedule_of(name: str, optimizer: Any, lr: float, steps: int) -> Any:
+    rates = torch.optim.lr_scheduler
+    if name == "onecycle":
+        return rates.OneCycleLR(optimizer, max_lr=lr, total_steps=max(1, steps))
+    if name == "cosine":
+        return rates.CosineAnnealingLR(optimizer, T_max=max(1, steps))
+    return rates.ConstantLR(optimizer, factor=1.0)
+
+
+class Precision:
+    """Autocast around the forward pass, and a scaler where float16 needs one."""
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        kinds = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+        self._dtype, self._device = kinds[name], device
+        self.scaler = torch.amp.GradScaler(device.type, enabled=name == "fp16")
+
+    def forward(self) -> AbstractContextManager[Any]:
+        if self._dtype is None:
+            return nullcontext()
+        found: AbstractContextManager[Any] = torch.autocast(self._device.type, self._dtype)
+        return found
+
+
+class Clock:
+    """How long an epoch waited for batches, and how long it took in all."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self.loading = 0.0
+
+    def waiting(self, batches: Iterable[Any]) -> Iterator[Any]:
+        source = iter(batches)
+        while True:
+            began = time.perf_counter()
+            try:
+                batch = next(source)
+            except StopIteration:
+                return
+            finally:
+                self.loading += time.perf_counter() - began
+            yield batch
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._began
+
+    def told(self) -> str:
+        total = self.total
+        return (
+            f"loading {self.loading:.2f} s, training {total - self.loading:.2f} s, "
+            f"total {total:.2f} s"
+        )
+
+
+def train_epoch(
+    model: nn.Module,
+    batches: Iterable[Any],
+    loss_of: Callable[[Any, Any], torch.Tensor],
+    optimizer: Any,
+    schedule: Any,
+    precision: Precision,
+    *,
+    device: torch.device,
+    accumulate: int = 1,
+    tell: Callable[[int, float, Any, Any], None] = lambda number, loss, outputs, targets: None,
+) -> tuple[float, Clock]:
+    """The mean loss, and where the time went."""
+    model.train()
+    clock = Clock()
+    total, count = 0.0, 0
+    optimizer.zero_grad()
+    for number, (inputs, targets) in enumerate(clock.waiting(batches), 1):
+        inputs, targets = inputs.to(device), targets.to(device)
+        with precision.forward():
+            outputs = model(inputs)
+            loss = loss_of(outputs, targets)
+        precision.scaler.scale(loss / accumulate).backward()
+        if number % accumulate == 0:
+            precision.scaler.step(optimizer)
+            precision.scaler.update()
+            optimizer.zero_grad()
+            schedule.step()
+        total, count = total + loss.item(), count + 1
+        tell(number, loss.item(), outputs, targets)
+    return total / max(1, count), clock
