@@ -14,9 +14,9 @@ numbers of CIFAR-10's shape, in memory or, where a peer insists, in its own form
 Each round runs every variant once, in an order that is drawn for one round and reversed for the
 next. On a CPU each turn is a process of its own, because idle peers keep threads and workers that
 disturb the others: one epoch to warm up, then whole epochs until `--seconds` have passed. A turn
-during which other programs burned CPU is repeated, three times at most; of those the quietest
-counts. The figure is the median over rounds. A peer that is not installed is named with the reason;
-install them into an environment of their own:
+during which other programs burned CPU is repeated, three times at most; if it stays so, it counts
+only where no round was quiet. The figure is the median over the rounds that count. A peer that is
+not installed is named with the reason; install them into an environment of their own:
 
     pip install torch pillow torchdata kornia spdl litdata mosaicml-streaming nvidia-dali-cuda120
     python bench/input.py --json bench/results/input-cpu.json
@@ -210,7 +210,7 @@ def litdata(workers: int) -> Make:
                 return augmented(image), label
 
         folder = given.folder_for(f"litdata-{workers}")
-        cache = Cache(folder, chunk_bytes="64MB")
+        cache = Cache(folder, chunk_bytes="8MB")
         for index, (image, label) in enumerate(
             zip(given.images.numpy(), given.labels.tolist(), strict=True)
         ):
@@ -560,8 +560,12 @@ def session_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measured(names: list[str], run: Callable[[str], Turn], rounds: int, seed: int) -> list[Round]:
-    chance, order, found = random.Random(seed), list(names), []
+def measured(
+    names: list[str], run: Callable[[str], Turn], rounds: int, seed: int
+) -> Iterator[list[Round]]:
+    """All rounds so far, after each of them."""
+    chance, order = random.Random(seed), list(names)
+    found: list[Round] = []
     for number in range(rounds):
         if number % 2:
             order.reverse()
@@ -571,7 +575,7 @@ def measured(names: list[str], run: Callable[[str], Turn], rounds: int, seed: in
         order = [name for name in order if turns[name].rate is not None]
         found.append(turns)
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-    return found
+        yield found
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -598,14 +602,37 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def sorted_out(rounds: list[Round]) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Figures of the variants that ran in every round; and why the others did not."""
+    """What counts of the variants that ran in every round; and why the others did not."""
     absent = {name: one.absent for turns in rounds for name, one in turns.items() if one.absent}
-    rates = {
-        name: [one.rate for turns in rounds if (one := turns[name]).rate is not None]
-        for name in rounds[0]
-        if name not in absent
-    }
+    rates = {}
+    for name in rounds[0]:
+        if name not in absent:
+            turns = [each[name] for each in rounds]
+            quiet = [one for one in turns if one.others < OTHERS_CORES]
+            rates[name] = [one.rate for one in quiet or turns if one.rate is not None]
     return rates, absent
+
+
+def reported(
+    options: argparse.Namespace, about: dict[str, Any], rounds: list[Round]
+) -> dict[str, Any]:
+    rates, absent = sorted_out(rounds)
+    return {
+        "device": options.device,
+        "samples": options.samples,
+        "batch": options.batch,
+        "machine": about,
+        "samples_per_second": {
+            name: {
+                "median": statistics.median(values),
+                "counted": values,
+                "rounds": [turns[name].rate for turns in rounds],
+                "others_cores": [turns[name].others for turns in rounds],
+            }
+            for name, values in rates.items()
+        },
+        "absent": absent,
+    }
 
 
 def told(rates: dict[str, list[float]], absent: dict[str, str]) -> str:
@@ -657,26 +684,12 @@ def main() -> None:
             run = functools.partial(in_a_process, options=options)
         about = machine(options.device)
         names = [name for name in variants(options.device) if options.only in name]
-        rounds = measured(names, run, options.rounds, options.seed)
-    rates, absent = sorted_out(rounds)
+        for rounds in measured(names, run, options.rounds, options.seed):
+            rates, absent = sorted_out(rounds)
+            if options.json is not None:
+                report = reported(options, about, rounds)
+                options.json.write_text(json.dumps(report, indent=1) + "\n")
     print(told(rates, absent))
-    if options.json is not None:
-        report = {
-            "device": options.device,
-            "samples": options.samples,
-            "batch": options.batch,
-            "machine": about,
-            "samples_per_second": {
-                name: {
-                    "median": statistics.median(values),
-                    "rounds": values,
-                    "others_cores": [turns[name].others for turns in rounds],
-                }
-                for name, values in rates.items()
-            },
-            "absent": absent,
-        }
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":
