@@ -11,10 +11,12 @@ be installed, and leaner than torchvision's own, which has a row where it is. Th
 way that suits them best: batched where they can be, worker processes kept alive. Images are random
 numbers of CIFAR-10's shape, in memory or, where a peer insists, in its own format on disk.
 
-All variants are made first and run once unmeasured. Then each round runs every variant, in an order
-that is drawn for one round and reversed for the next: whole epochs, until `--seconds` have passed.
-The figure is the median over rounds. A peer that is not installed is named with the reason; install
-them into an environment of their own:
+Each round runs every variant once, in an order that is drawn for one round and reversed for the
+next. On a CPU each turn is a process of its own, because idle peers keep threads and workers that
+disturb the others: one epoch to warm up, then whole epochs until `--seconds` have passed. A turn
+during which other programs burned CPU is repeated, three times at most; if it stays so, it counts
+only where no round was quiet. The figure is the median over the rounds that count. A peer that is
+not installed is named with the reason; install them into an environment of their own:
 
     pip install torch pillow torchdata kornia spdl litdata mosaicml-streaming nvidia-dali-cuda120
     python bench/input.py --json bench/results/input-cpu.json
@@ -30,6 +32,7 @@ sliced), timed by CUDA events around whole epochs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib.metadata
 import json
@@ -37,13 +40,14 @@ import os
 import platform
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -68,8 +72,12 @@ PEERS = (
 )
 STOCK = "stock DataLoader, Pillow"
 
+OTHERS_CORES = 0.15  # what other programs may burn during a turn that counts
+TRIES = 3
+
 Batches = Iterable[tuple[Any, Any]]
 Make = Callable[["Given"], Callable[[], Batches]]
+Round = dict[str, "Turn"]
 
 
 class Given:
@@ -202,7 +210,7 @@ def litdata(workers: int) -> Make:
                 return augmented(image), label
 
         folder = given.folder_for(f"litdata-{workers}")
-        cache = Cache(folder, chunk_bytes="64MB")
+        cache = Cache(folder, chunk_bytes="8MB")
         for index, (image, label) in enumerate(
             zip(given.images.numpy(), given.labels.tolist(), strict=True)
         ):
@@ -259,7 +267,7 @@ def kornia(given: Given) -> Callable[[], Batches]:
         augmentation.RandomCrop((SIZE, SIZE), padding=PADDING),
         augmentation.RandomHorizontalFlip(p=0.5),
         augmentation.Normalize(torch.tensor(MEAN), torch.tensor(STD)),
-    )
+    ).to(given.device)
     images, labels = given.images.to(given.device), given.labels.to(given.device)
 
     def batches() -> Batches:
@@ -411,15 +419,28 @@ def resident(*more: Any, **options: Any) -> Make:
     return make
 
 
+def one_thread(make: Make) -> Make:
+    """Two threads of torch wait for each other; beside a busy neighbour that takes long."""
+
+    def alone(given: Given) -> Callable[[], Batches]:
+        torch.set_num_threads(1)
+        return make(given)
+
+    return alone
+
+
 def variants(device: str) -> dict[str, Make]:
     last = {"memory_format": torch.channels_last}
     own: dict[str, Make] = {
         "DeviceDataset, uint8": resident(),
         "DeviceDataset, float32": resident(Normalize(MEAN, STD)),
+        "DeviceDataset, uint8, 1 thread": one_thread(resident()),
+        "DeviceDataset, float32, 1 thread": one_thread(resident(Normalize(MEAN, STD))),
         "DeviceDataset, uint8, channels last": resident(**last),
         "DeviceDataset, float32, channels last": resident(Normalize(MEAN, STD), **last),
     }
     if device == "cuda":
+        own = {name: make for name, make in own.items() if "thread" not in name}
         half = Normalize(MEAN, STD, dtype=torch.bfloat16)
         return {
             "a whole epoch at once (airbench's idea)": whole_epoch,
@@ -486,38 +507,75 @@ def rate_on_device(start: Callable[[], Batches], given: Given, seconds: float) -
     return samples / passed
 
 
-def made(given: Given, only: str | None) -> tuple[dict[str, Callable[[], Batches]], dict[str, str]]:
-    """Those that can run, each after one epoch; and why the others cannot."""
-    ready, absent = {}, {}
-    for name, make in variants(given.device).items():
-        if only is not None and only not in name:
-            continue
-        try:
-            start = make(given)
-            epoch(start, given)
-            ready[name] = start
-        except ImportError as problem:
-            absent[name] = f"not installed: {problem}"
-        except Exception as problem:
-            absent[name] = f"did not run: {type(problem).__name__}: {problem}".split("\n")[0]
-    return ready, absent
+class Turn(NamedTuple):
+    rate: float | None  # samples a second; None: it cannot run here
+    others: float  # cores that other programs kept busy meanwhile
+    absent: str = ""
+
+
+def in_this_process(name: str, given: Given, seconds: float) -> Turn:
+    try:
+        start = variants(given.device)[name](given)
+        epoch(start, given)
+    except ImportError as problem:
+        return Turn(None, 0.0, f"not installed: {problem}")
+    except Exception as problem:
+        return Turn(None, 0.0, f"did not run: {type(problem).__name__}: {problem}".split("\n")[0])
+    busy, own, began = machine_seconds(), session_seconds(), time.perf_counter()
+    found = rate(start, given, seconds)
+    passed = time.perf_counter() - began
+    others = machine_seconds() - busy - (session_seconds() - own)
+    return Turn(found, max(0.0, others / passed))
+
+
+def in_a_process(name: str, options: argparse.Namespace) -> Turn:
+    """The quietest of a few tries, each by a fresh interpreter."""
+    tries: list[Turn] = []
+    while len(tries) < TRIES and not any(one.others < OTHERS_CORES for one in tries):
+        command = [sys.executable, __file__, "--turn", name, "--seconds", str(options.seconds)]
+        for option in ("samples", "batch", "threads", "seed"):
+            command += [f"--{option}", str(getattr(options, option))]
+        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or ["no output"])[-1]
+            return Turn(None, 0.0, f"ended with {done.returncode}: {why}")
+        tries.append(Turn(*json.loads(done.stdout.strip().splitlines()[-1])))
+    return min(tries, key=lambda one: one.others)
+
+
+def machine_seconds() -> float:
+    """CPU time that all programs of this machine have burned."""
+    user, nice, system, _idle, _wait, irq, soft, *_ = Path("/proc/stat").read_text().split()[1:]
+    return sum(map(int, (user, nice, system, irq, soft))) / os.sysconf("SC_CLK_TCK")
+
+
+def session_seconds() -> float:
+    """CPU time of this process and of those it started, ended ones too."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == os.getsid(0):
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measured(
-    ready: dict[str, Callable[[], Batches]], given: Given, options: argparse.Namespace
-) -> dict[str, list[float]]:
-    rates: dict[str, list[float]] = {name: [] for name in ready}
-    chance = random.Random(options.seed)
-    order = list(ready)
-    for turn in range(options.rounds):
-        if turn % 2:
+    names: list[str], run: Callable[[str], Turn], rounds: int, seed: int
+) -> Iterator[list[Round]]:
+    """All rounds so far, after each of them."""
+    chance, order = random.Random(seed), list(names)
+    found: list[Round] = []
+    for number in range(rounds):
+        if number % 2:
             order.reverse()
         else:
             chance.shuffle(order)
-        for name in order:
-            rates[name].append(rate(ready[name], given, options.seconds))
-        print(f"round {turn + 1} of {options.rounds}", file=sys.stderr, flush=True)
-    return rates
+        turns = {name: run(name) for name in order}
+        order = [name for name in order if turns[name].rate is not None]
+        found.append(turns)
+        print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+        yield found
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -543,6 +601,40 @@ def machine(device: str) -> dict[str, Any]:
 # Telling -----------------------------------------------------------------------------------------
 
 
+def sorted_out(rounds: list[Round]) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """What counts of the variants that ran in every round; and why the others did not."""
+    absent = {name: one.absent for turns in rounds for name, one in turns.items() if one.absent}
+    rates = {}
+    for name in rounds[0]:
+        if name not in absent:
+            turns = [each[name] for each in rounds]
+            quiet = [one for one in turns if one.others < OTHERS_CORES]
+            rates[name] = [one.rate for one in quiet or turns if one.rate is not None]
+    return rates, absent
+
+
+def reported(
+    options: argparse.Namespace, about: dict[str, Any], rounds: list[Round]
+) -> dict[str, Any]:
+    rates, absent = sorted_out(rounds)
+    return {
+        "device": options.device,
+        "samples": options.samples,
+        "batch": options.batch,
+        "machine": about,
+        "samples_per_second": {
+            name: {
+                "median": statistics.median(values),
+                "counted": values,
+                "rounds": [turns[name].rate for turns in rounds],
+                "others_cores": [turns[name].others for turns in rounds],
+            }
+            for name, values in rates.items()
+        },
+        "absent": absent,
+    }
+
+
 def told(rates: dict[str, list[float]], absent: dict[str, str]) -> str:
     medians = {name: statistics.median(values) for name, values in rates.items()}
     beside = max((value for name, value in medians.items() if name.startswith(STOCK)), default=None)
@@ -563,42 +655,41 @@ def told(rates: dict[str, list[float]], absent: dict[str, str]) -> str:
 
 
 def main() -> None:
+    cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description="Samples a second of ways to feed small images.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="at least so long a turn")
-    parser.add_argument("--threads", type=int, help="of torch; else as many as there are cores")
-    parser.add_argument("--only", help="variants with this in their name")
+    parser.add_argument("--threads", type=int, default=cores, help="of torch")
+    parser.add_argument("--only", default="", help="variants with this in their name")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write everything here")
+    parser.add_argument("--turn", help=argparse.SUPPRESS)  # one turn of one variant
     options = parser.parse_args()
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
+    torch.set_num_threads(options.threads)
     warnings.simplefilter("ignore")  # the peers' own
-    with tempfile.TemporaryDirectory(prefix="hotlap-bench-") as folder:
-        given = Given(options, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="hotlap-bench-", ignore_cleanup_errors=True) as folder:
+        if options.turn is not None:
+            given = Given(options, Path(folder))
+            print(json.dumps(in_this_process(options.turn, given, options.seconds)), flush=True)
+            return
+        if options.device == "cuda":  # starting CUDA for each turn takes longer than the turn
+            given = Given(options, Path(folder))
+            run = functools.partial(in_this_process, given=given, seconds=options.seconds)
+        else:
+            run = functools.partial(in_a_process, options=options)
         about = machine(options.device)
-        ready, absent = made(given, options.only)
-        rates = measured(ready, given, options)
-        print(told(rates, absent))
-        if options.json is not None:
-            report = {
-                "device": options.device,
-                "samples": options.samples,
-                "batch": options.batch,
-                "machine": about,
-                "load_after": os.getloadavg()[0],
-                "samples_per_second": {
-                    name: {"median": statistics.median(values), "rounds": values}
-                    for name, values in rates.items()
-                },
-                "absent": absent,
-            }
-            options.json.write_text(json.dumps(report, indent=1) + "\n")
-        ready.clear()  # worker processes end before their files do
+        names = [name for name in variants(options.device) if options.only in name]
+        for rounds in measured(names, run, options.rounds, options.seed):
+            rates, absent = sorted_out(rounds)
+            if options.json is not None:
+                report = reported(options, about, rounds)
+                options.json.write_text(json.dumps(report, indent=1) + "\n")
+    print(told(rates, absent))
 
 
 if __name__ == "__main__":
