@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,13 @@ def test_every_option_is_in_a_table(kind: Any) -> None:
 def test_limits_are_those_of_the_code() -> None:
     assert f"at most {attempts.LONGEST_PAUSE_SECONDS:g} s" in TEXT
     assert f"within {batches.LINGER_SECONDS:g} s" in TEXT
+
+
+def test_the_numbers_are_the_recorded_ones() -> None:
+    results = PAGE.parents[2] / "bench" / "results" / "storage-cpu.json"
+    for name, row in json.loads(results.read_text())["loaders"].items():
+        rate, times = row["samples_per_second"], row["times_stock"]
+        assert f"| {name} | {rate:,.0f} | {times:.1f} |" in TEXT
 
 
 def test_the_examples_run(tmp_path: Path) -> None:
