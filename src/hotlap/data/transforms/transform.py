@@ -60,8 +60,8 @@ class Compose(Transform):
                 self.transforms += (each,)
             else:
                 raise TypeError(
-                    f"{each!r} is not a hotlap.data.transforms.Transform. Make it one (a class with `apply`), "
-                    "or call it on the batches that come out."
+                    f"{each!r} is not a hotlap.data.transforms.Transform. Make it one (a class "
+                    "with `apply`), or call it on the batches that come out."
                 )
 
     def draw(self, count: int, shape: Shape, generator: torch.Generator) -> Drawn:
