@@ -16,6 +16,7 @@ import mmap
 import os
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,8 +53,8 @@ class Arena:
             path = f"/proc/{handle.pid}/fd/{handle.descriptor}"
             self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             self._owner = handle.pid, handle.descriptor
+        weakref.finalize(self, os.close, self._descriptor)
         if os.fstat(self._descriptor).st_size != size:
-            os.close(self._descriptor)
             raise ValueError("this memory was made for other samples")
         self._map = mmap.mmap(self._descriptor, size)
         self._lock = threading.Lock()

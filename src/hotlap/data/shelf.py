@@ -18,6 +18,7 @@ import mmap
 import os
 import struct
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,7 +55,9 @@ class Shelf:
         """Raises OSError where the folder cannot be written or has no room for the index."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._threads, self._pid = threading.Lock(), os.getpid()
-        self._lock = os.open(self.folder / "lock", FLAGS, 0o644)
+        self._opened: list[int] = []
+        weakref.finalize(self, _close, self._opened)
+        self._lock = self._file("lock")
         with self._locked():
             self._data, self._index = self._files()
             if not self._is_ours():
@@ -68,12 +71,17 @@ class Shelf:
         self._map = mmap.mmap(self._index, size)
 
     def _files(self) -> tuple[int, int]:
-        data, index = (os.open(self.folder / name, FLAGS, 0o644) for name in ("data", "index"))
-        return data, index
+        return self._file("data"), self._file("index")
+
+    def _file(self, name: str) -> int:
+        descriptor = os.open(self.folder / name, FLAGS, 0o644)
+        self._opened.append(descriptor)
+        return descriptor
 
     def _begin_anew(self) -> None:
         """With other files: who has the old ones mapped must not find them cut off."""
         for descriptor in (self._data, self._index):
+            self._opened.remove(descriptor)
             os.close(descriptor)
         for name in ("data", "index"):
             os.unlink(self.folder / name)
@@ -111,7 +119,7 @@ class Shelf:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_data", "_index", "_map", "_lock", "_threads", "_pid"):
+        for name in ("_data", "_index", "_map", "_lock", "_opened", "_threads", "_pid"):
             del state[name]
         return state
 
@@ -201,6 +209,11 @@ class Shelf:
                 yield
             finally:
                 fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _own_sum(index: int, body: bytes) -> int:

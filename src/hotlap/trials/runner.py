@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import shutil
 import signal
 import struct
@@ -26,6 +25,7 @@ from hotlap.errors import UsageError
 from hotlap.settings import OVERLAY_VARIABLE, Limits
 from hotlap.trials import command as commands
 from hotlap.trials.folder import TrialFolder
+from hotlap.trials.supervisor import readable
 from hotlap.trials.telemetry import Telemetry
 
 _PACKAGES = Path(__file__).parents[2]
@@ -305,8 +305,7 @@ class _Supervisor:
     def has_word(self, seconds: float) -> bool:
         if self._answers:
             return True
-        ready, _, _ = select.select([self._status], [], [], seconds)
-        if ready:
+        if readable(self._status, seconds=seconds):
             self._receive()
         return bool(self._answers)
 

@@ -99,14 +99,21 @@ def _start(request: dict[str, Any], libc: Any, inherited: tuple[int, ...]) -> in
     return child
 
 
+def readable(*descriptors: int, seconds: float | None = None) -> list[int]:
+    """Those that can be read, or are at their end. `select` knows only the first 1024."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [one for one, _ in poll.poll(None if seconds is None else max(0.0, seconds) * 1000)]
+
+
 def _watch(child: int, control: int) -> dict[str, Any]:
     """Waits for the command's end or for hotlap's word, then clears away whatever still runs."""
     handle = os.pidfd_open(child)
-    ready, _, _ = select.select([handle, control], [], [])
-    stopped = handle not in ready
+    stopped = handle not in readable(handle, control)
     if stopped:
         _signal_all(signal.SIGTERM)
-        select.select([handle], [], [], GRACE_SECONDS)
+        readable(handle, seconds=GRACE_SECONDS)
     else:
         time.sleep(0.05)  # children that end with their parent are not left behind
     left = [] if stopped else [_name(pid) for pid in _descendants() if pid != child]

@@ -1,5 +1,6 @@
 """The supervisor as hotlap starts it: through the runner, with commands that know no torch."""
 
+import fcntl
 import json
 import os
 import select
@@ -12,7 +13,7 @@ import pytest
 
 from hotlap.errors import UsageError
 from hotlap.settings import Limits
-from hotlap.trials import runner
+from hotlap.trials import runner, supervisor
 from hotlap.trials.folder import TrialFolder
 
 PYTHON = sys.executable
@@ -195,7 +196,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from hotlap.settings import Limits
-from hotlap.trials import runner
+from hotlap.trials import runner, supervisor
 from hotlap.trials.folder import TrialFolder
 
 folder = TrialFolder(Path(sys.argv[1]))
@@ -221,3 +222,15 @@ def test_killing_hotlap_ends_the_command(tmp_path):
         parent.kill()
         parent.wait()
     assert is_gone(child)
+
+
+def test_descriptors_beyond_the_first_thousand_are_waited_for_as_well():
+    read, write = os.pipe()
+    high = fcntl.fcntl(read, fcntl.F_DUPFD, 1500)
+    try:
+        assert supervisor.readable(high, seconds=0) == []
+        os.write(write, b".")
+        assert supervisor.readable(high, seconds=1) == [high]
+    finally:
+        for descriptor in (read, write, high):
+            os.close(descriptor)
