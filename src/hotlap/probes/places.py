@@ -50,7 +50,9 @@ def of(frame: FrameType | None) -> tuple[str, int, str] | None:
     if found is None:
         return None
     code = found.f_code
-    return _absolute(code.co_filename), found.f_lineno, code.co_name
+    # Between two lines, as at the head of a loop, a frame may be on none.
+    line: int | None = found.f_lineno
+    return _absolute(code.co_filename), line or code.co_firstlineno, code.co_name
 
 
 @functools.lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,3 +83,10 @@ def test_no_frame_has_no_place():
 def test_library_frames_all_the_way_up_have_no_place(monkeypatch):
     monkeypatch.setattr(places, "is_users", lambda filename: False)
     assert places.here() is None
+
+
+def test_a_frame_that_is_on_no_line_is_on_its_first():
+    """Python 3.11 and later: an instruction the compiler made has no line of its own."""
+    code = SimpleNamespace(co_filename=__file__, co_firstlineno=7, co_name="train")
+    frame = SimpleNamespace(f_code=code, f_lineno=None, f_back=None)
+    assert places.of(frame) == (__file__, 7, "train")
