@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import loading, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -85,9 +85,7 @@ def _reason(training: Training, arguments: dict[str, Any], threads: int) -> str 
         return f"{type(dataset).__name__} is no data set of samples by number"
     if getattr(dataset, "__getitems__", None) is not None:
         return f"{type(dataset).__name__} hands out whole batches itself"
-    if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
-        return "the loader hands out samples, not batches"
-    return _differs(dataset, threads)
+    return loading.single_samples(arguments) or _differs(dataset, threads)
 
 
 def _differs(dataset: Any, threads: int) -> str | None:
@@ -106,7 +104,7 @@ def _differs(dataset: Any, threads: int) -> str | None:
             together = several.__getitems__(indices * 2)
             several.close()  # a fork must not find threads at work
     except Exception as problem:
-        return f"whether threads may fetch its samples cannot be told: {problem}"
+        return f"whether threads may fetch its samples cannot be told: {loading.in_short(problem)}"
     if [pack(sample) for sample in together] != alone * 2:
         return "its samples come out differently when threads fetch them"
     return None

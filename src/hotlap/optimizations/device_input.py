@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import loading, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -71,7 +71,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     served = Served(training)
     training.change_loaders(NAME, served.consider)
-    training.when_optimizer_made(served.notice)
+    training.follow_optimizers()
     served.stand_in()
 
 
@@ -83,23 +83,14 @@ class Served:
         self._torch = training.torch
         self._considered: dict[int, Any] = {}  # by id: a data set may not hash
         self._resident: dict[int, Any] = {}
-        self._device: Any = None
 
     def consider(self, arguments: dict[str, Any]) -> None:
-        collate = arguments.get("collate_fn")
-        if collate not in (None, self._torch.utils.data.default_collate):
-            self._training.refused(NAME, "the loader collates in its own way")
-        elif arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
-            self._training.refused(NAME, "the loader hands out samples, not batches")
-        else:
-            dataset = arguments.get("dataset")
-            self._considered[id(dataset)] = dataset
-
-    def notice(self, optimizer: Any) -> None:
-        """Where the training takes place."""
-        first = next((p for group in optimizer.param_groups for p in group["params"]), None)
-        if first is not None:
-            self._device = first.device
+        reason = loading.unusual_batches(self._torch, arguments)
+        if reason is not None:
+            self._training.refused(NAME, reason)
+            return
+        dataset = arguments.get("dataset")
+        self._considered[id(dataset)] = dataset
 
     def stand_in(self) -> None:
         torch, served = self._torch, self
@@ -138,14 +129,14 @@ class Served:
         return self._resident[key]
 
     def _make(self, dataset: Any) -> Any:
-        from hotlap.data.recognised import NotRecognised, recognise
+        from hotlap.data.recognised import recognise
         from hotlap.data.resident import DeviceDataset
 
-        device = self._device or self._torch.device("cpu")
+        device = self._training.device or self._torch.device("cpu")
         try:
             found = recognise(dataset)
-        except NotRecognised as problem:
-            self._training.refused(NAME, str(problem))
+        except Exception as problem:  # not recognised, or a data set with a will of its own
+            self._training.refused(NAME, loading.in_short(problem))
             return None
         if not self._fits(found.images, device):
             self._training.refused(NAME, f"{type(dataset).__name__} does not fit on {device}")

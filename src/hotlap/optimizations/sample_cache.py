@@ -24,7 +24,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import loading, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -80,7 +80,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             cached = Tiered(dataset, **where)
             faster = _faster(cached)
         except Exception as problem:
-            training.refused(NAME, str(problem).splitlines()[0])
+            training.refused(NAME, loading.in_short(problem))
             return
         if faster < WORTH_IT:
             training.refused(NAME, "its samples are made about as fast as a cache could give them")

@@ -113,6 +113,19 @@ class Training:
     def optimizers(self) -> list[Any]:
         return [one for one in (reference() for reference in self._optimizers) if one is not None]
 
+    def follow_optimizers(self) -> None:
+        """From here on `device` is known as soon as an optimizer is made."""
+        self._wrap_optimizers()
+
+    @property
+    def device(self) -> Any:
+        """Where training takes place: the device of what was given to an optimizer last."""
+        for optimizer in reversed(self.optimizers):
+            for group in getattr(optimizer, "param_groups", ()):
+                for parameter in group["params"]:
+                    return parameter.device
+        return None
+
     # Loaders ---------------------------------------------------------------------------------
 
     def _wrap_loader(self) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import loading, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -68,7 +68,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     bytes_out = Bytes(training)
     training.change_loaders(NAME, bytes_out.change)
-    training.when_optimizer_made(bytes_out.notice)
+    training.follow_optimizers()
     module = training.torch.utils.data.dataloader
     for name in ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"):
         bytes_out.finish_batches_of(getattr(module, name))
@@ -80,24 +80,16 @@ class Bytes:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._after: dict[int, tuple[Any, Any]] = {}  # by id: the data set, and its transform
-        self._device: Any = None
-
-    def notice(self, optimizer: Any) -> None:
-        first = next((p for group in optimizer.param_groups for p in group["params"]), None)
-        if first is not None:
-            self._device = first.device
 
     def change(self, arguments: dict[str, Any]) -> None:
-        collate = arguments.get("collate_fn")
-        if collate not in (None, self._training.torch.utils.data.default_collate):
-            self._training.refused(NAME, "the loader collates in its own way")
+        reason = loading.unusual_batches(self._training.torch, arguments)
+        if reason is not None:
+            self._training.refused(NAME, reason)
             return
-        from hotlap.data.recognised import NotRecognised
-
         try:
             dataset, after = without_floats(arguments.get("dataset"))
-        except NotRecognised as problem:
-            self._training.refused(NAME, str(problem))
+        except Exception as problem:  # not recognised, or a data set with a will of its own
+            self._training.refused(NAME, loading.in_short(problem))
             return
         self._after[id(dataset)] = (dataset, after)
         arguments["dataset"] = dataset
@@ -118,7 +110,7 @@ class Bytes:
         if after is None:
             return batch
         images, *rest = batch
-        device = self._device if self._device is not None else images.device
+        device = self._training.device or images.device
         return [after(images.to(device, non_blocking=True)), *rest]
 
 
@@ -148,6 +140,7 @@ def without_floats(dataset: Any) -> tuple[Any, Any]:
 def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:
     import torch
 
+    from hotlap.data.packing import pack
     from hotlap.data.randomness import reseed, restored
     from hotlap.data.recognised import CLOSE, NotRecognised
 
@@ -156,7 +149,7 @@ def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:
         whole = dataset[index]
         reseed(index)
         image, *rest = shorter[index]
-    if not isinstance(whole, tuple) or len(whole) != 1 + len(rest) or list(whole[1:]) != rest:
+    if not isinstance(whole, tuple) or pack(list(whole[1:])) != pack(rest):
         raise NotRecognised("its samples are not an image and what belongs to it")
     made = after(image.unsqueeze(0))[0]
     if whole[0].shape != made.shape or not torch.allclose(whole[0], made, atol=CLOSE, rtol=CLOSE):

@@ -41,6 +41,23 @@ told["outside"] = str(x.dtype)
     assert run.told == {"inside": "torch.uint8", "outside": "torch.float32"}
 
 
+def test_what_belongs_to_an_image_may_be_a_tensor(train):
+    script = (
+        PHOTOS
+        + """
+class Boxes(Photos):
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image, torch.full((4,), label)
+
+told["boxes"] = [y.tolist() for _, y in DataLoader(Boxes(Compose([ToTensor()])), batch_size=8)]
+"""
+    )
+    plain, run = train({}, script), train(BYTES, script)
+    assert run.done["uint8-transfer"]["status"] == "applied"
+    assert run.told == plain.told
+
+
 def test_the_scripts_own_data_set_is_not_changed(train):
     run = train(
         BYTES,
@@ -68,10 +85,16 @@ told["dtype"] = str(data[0][0].dtype)
             "(Compose([ToTensor()]))",
             "not an image and what belongs to it",
         ),
+        (
+            "type('Broken', (Photos,), {'__getitem__': lambda self, at: self.nothing})"
+            "(Compose([ToTensor()])), sampler=[0][:0]",
+            "has no attribute 'nothing'",
+        ),
+        ("Photos(Compose([ToTensor()])), batch_size=None, sampler=[1, 2]", "samples, not batches"),
     ],
 )
 def test_what_is_not_known_is_left_alone(train, data, reason):
-    run = train(BYTES, PHOTOS + f"told['n'] = len(list(DataLoader({data}, batch_size=8)))")
-    assert run.told["n"] > 0
+    given = data if "batch_size" in data else f"{data}, batch_size=8"
+    run = train(BYTES, PHOTOS + f"told['n'] = len(list(DataLoader({given})))")
     assert run.done["uint8-transfer"]["status"] == "refused"
     assert reason in run.done["uint8-transfer"]["detail"]

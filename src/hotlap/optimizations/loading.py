@@ -1,0 +1,23 @@
+"""What optimizations that change batches ask of a training loader before it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def unusual_batches(torch: Any, arguments: dict[str, Any]) -> str | None:
+    """Why its batches are not torch's own collation of samples; None where they are."""
+    if arguments.get("collate_fn") not in (None, torch.utils.data.default_collate):
+        return "the loader collates in its own way"
+    return single_samples(arguments)
+
+
+def single_samples(arguments: dict[str, Any]) -> str | None:
+    if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
+        return "the loader hands out samples, not batches"
+    return None
+
+
+def in_short(problem: Exception) -> str:
+    """The first line of what went wrong, or its kind where nothing is said."""
+    return (str(problem).splitlines() or [type(problem).__name__])[0]
