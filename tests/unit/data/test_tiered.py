@@ -1,56 +1,19 @@
 """The tiered cache as a data set: samples are what the source makes, from the nearest tier."""
 
 import gc
-import json
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
-import warnings
 
 import pytest
 import torch
+from numbers_kept import MB, RIGHT, Numbers, epoch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from hotlap.data import budgets
-from hotlap.data.failures import SampleError
 from hotlap.data.packing import CannotPack
 from hotlap.data.tiered import Tiered
 
-MB = 1_000_000
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-
-
-class Numbers(Dataset):
-    """Each sample is its index; how often each was made is counted for all processes."""
-
-    def __init__(self, count=40, size=10, broken=()):
-        self.count, self.size, self.broken = count, size, set(broken)
-        self.made = torch.zeros(count, dtype=torch.int64).share_memory_()
-        self.classes = ["even", "odd"]
-
-    def __len__(self):
-        return self.count
-
-    def __getitem__(self, index):
-        if index in self.broken:
-            raise OSError(f"cannot read {index}")
-        self.made[index] += 1
-        return torch.full((self.size,), index), index % 2
-
-
-def epoch(cached, **options):
-    loader = DataLoader(cached, batch_size=8, shuffle=True, **options)
-    seen = {}
-    for values, labels in loader:
-        for row, label in zip(values, labels, strict=True):
-            seen[int(row[0])] = int(label)
-            assert (row == row[0]).all()
-    return seen
-
-
-RIGHT = {index: index % 2 for index in range(40)}
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -125,7 +88,7 @@ def test_other_data_under_the_same_name_is_found_out(tmp_path):
             values, label = super().__getitem__(index)
             return values + 1000, label
 
-    Changed.__qualname__ = Numbers.__qualname__
+    Changed.__qualname__, Changed.__module__ = Numbers.__qualname__, Numbers.__module__
     with pytest.warns(UserWarning, match="of other data"):
         cached = Tiered(Changed(), ram=0, disk=MB, path=tmp_path)
     assert sorted(epoch(cached)) == list(range(1000, 1040))
@@ -183,130 +146,6 @@ def test_files_that_are_read_are_set_against_the_memory_they_take(tmp_path):
 
     assert Tiered(Files(), ram=MB).fit.ratio == pytest.approx(12, rel=0.2)
     assert Tiered(Numbers(), ram=MB).fit.ratio is None
-
-
-def test_a_sample_that_fails_stops_the_epoch_with_its_index():
-    cached = Tiered(Numbers(broken=[0, 11]), ram=MB)
-    with pytest.raises(SampleError, match=r"sample (0|11): OSError: cannot read"):
-        epoch(cached)
-
-
-def test_a_source_that_never_works_is_an_error_at_once():
-    with pytest.raises(SampleError, match="sample 0: OSError: cannot read 0"):
-        Tiered(Numbers(broken=range(40)), ram=MB)
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_sample_that_fails_is_skipped_and_counted_when_asked_to(workers):
-    cached = Tiered(Numbers(broken=[0, 11]), ram=MB, on_error="skip")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        assert epoch(cached, num_workers=workers) == {
-            index: label for index, label in RIGHT.items() if index not in (0, 11)
-        }
-    assert cached.failures.count == 2
-    assert cached.failures.indices == [0, 11]
-    if not workers:
-        assert len(told) == 1
-        assert "is skipped" in str(told[0].message)
-
-
-def in_python(script):
-    """What a script printed as JSON; torch's loaders may interrupt whoever is around."""
-    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
-    answer = subprocess.run(
-        [sys.executable, "-c", code + textwrap.dedent(script)], capture_output=True, text=True
-    )
-    assert answer.returncode == 0, answer.stderr
-    return json.loads(answer.stdout)
-
-
-def test_a_worker_that_is_killed_ends_the_epoch_and_not_the_cache():
-    raised, seen = in_python("""
-        import json, os, signal, torch
-        from torch.utils.data import DataLoader
-        from test_tiered import MB, Numbers, epoch
-        from hotlap.data.tiered import Tiered
-
-        class Deadly(Numbers):
-            def __getitem__(self, index):
-                if index == 30 and torch.utils.data.get_worker_info() is not None:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return super().__getitem__(index)
-
-        cached, raised, seen = Tiered(Deadly(), ram=MB), "", None
-        while seen is None:
-            try:  # the broken connection tells, and torch's handler, whenever that comes
-                if not raised:
-                    list(DataLoader(cached, batch_size=4, num_workers=2))
-                seen = sorted(epoch(cached))
-            except (RuntimeError, OSError) as problem:
-                raised = str(problem) or type(problem).__name__
-        print(json.dumps([raised, seen]))
-        """)
-    assert raised
-    assert seen == list(range(40))
-
-
-def test_a_file_system_that_is_full_ends_the_filling_and_not_the_training(tmp_path):
-    """A small tmpfs of its own, in a namespace of its own."""
-    script = tmp_path / "train.py"
-    script.write_text(
-        textwrap.dedent(f"""
-        import json, sys, warnings
-        sys.path.insert(0, {os.path.dirname(__file__)!r})
-        from test_tiered import Numbers, epoch
-        from hotlap.data.tiered import Tiered
-        cached = Tiered(Numbers(size=500), ram=0, disk=10**9, path={str(tmp_path / "small")!r})
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            epochs = [sorted(epoch(cached)), sorted(epoch(cached))]
-        print(json.dumps([epochs, [str(one.message) for one in told], cached.hits()]))
-        """)
-    )
-    (tmp_path / "small").mkdir()
-    mount = (
-        f"mount -t tmpfs -o size=100k none {tmp_path / 'small'} && exec {sys.executable} {script}"
-    )
-    answer = subprocess.run(
-        ["unshare", "--mount", "--user", "--map-root-user", "sh", "-c", mount],
-        capture_output=True,
-        text=True,
-    )
-    if "unshare" in answer.stderr or "permission denied" in answer.stderr.lower():
-        pytest.skip(f"no file systems of one's own here: {answer.stderr}")
-    assert answer.returncode == 0, answer.stderr
-    epochs, told, hits = json.loads(answer.stdout)
-    assert epochs == [list(range(40))] * 2
-    assert len(told) == 1
-    assert "is full" in told[0]
-    assert 0 < hits["disk"] < 40
-
-
-def test_a_limit_on_files_ends_the_filling_and_not_the_training(tmp_path):
-    epochs, told, hits = in_python(f"""
-        import json, resource, signal, warnings
-        from test_tiered import Numbers, epoch
-        from hotlap.data.tiered import Tiered
-        cached = Tiered(Numbers(size=500), ram=0, disk=10**9, path={str(tmp_path)!r})
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            epochs = [sorted(epoch(cached)), sorted(epoch(cached))]
-        print(json.dumps([epochs, [str(one.message) for one in told], cached.hits()]))
-        """)
-    assert epochs == [list(range(40))] * 2
-    assert len(told) == 1
-    assert "is full" in told[0]
-    assert 0 < hits["disk"] < 40
-
-
-def test_a_folder_that_cannot_be_written_is_said_and_done_without(tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.warns(UserWarning, match="cannot hold a cache"):
-        cached = Tiered(Numbers(), ram=MB, disk=MB, path=tmp_path / "file" / "below")
-    assert epoch(cached) == RIGHT
 
 
 def test_exotic_samples_are_refused_by_their_type():

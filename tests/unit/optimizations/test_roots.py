@@ -1,24 +1,6 @@
 """The search for what is trained: which modules are roots, and that it comes to an end."""
 
-WATCHED = """
-found = []
-training.when_training_starts("watched", found.append)
-
-def watched():
-    return torch.nn.Module.__call__ is not torch.nn.Module._wrapped_call_impl
-
-def step(loss, *optimizers):
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    loss.backward()
-    for optimizer in optimizers:
-        optimizer.step()
-
-def sgd(*modules):
-    return torch.optim.SGD([p for module in modules for p in module.parameters()], lr=0.01)
-
-x = torch.ones(2, 4)
-"""
+from watched import WATCHED
 
 
 def test_the_outermost_module_is_the_root_and_the_search_then_ends(train):
@@ -372,75 +354,3 @@ def test_what_fails_at_the_start_is_left_out_where_training_is_for_real(train):
     assert forgiving.told == {"shape": [2, 4]}
     assert {one["detail"] for one in forgiving.done.values()} == {"ValueError: not with me"}
     assert train({}, script).told == {"problem": "not with me"}
-
-
-COUNTED = """
-changes = []
-
-plain_exchange = training._search._exchange
-def counted(there, instead):
-    changes.append(instead)
-    plain_exchange(there, instead)
-training._search._exchange = counted
-"""
-
-
-def test_modules_that_train_nothing_pass_without_a_change_of_the_class(train):
-    run = train(
-        {},
-        WATCHED
-        + COUNTED
-        + """
-optimizer = sgd(nn.Linear(4, 4))  # never called, so the search does not end
-before = len(changes)
-flip, teacher = nn.Sequential(nn.Identity(), nn.ReLU()), nn.Sequential(nn.Linear(4, 4))
-for _ in range(10):
-    flip(x)
-    teacher(x)
-told["changes"], told["watched"] = len(changes) - before, watched()
-""",
-    )
-    assert run.told == {"changes": 0, "watched": True}
-
-
-def test_a_module_that_comes_to_be_trained_later_is_found(train):
-    run = train(
-        {},
-        WATCHED
-        + """
-model, late = nn.Linear(4, 4), nn.Linear(4, 4)
-optimizer = sgd(model)
-late(x)
-told["first"] = len(found)
-optimizer.add_param_group({"params": list(late.parameters())})
-late(x)
-told["then"] = [one is late for one in found]
-""",
-    )
-    assert run.told == {"first": 0, "then": [True]}
-
-
-def test_a_process_that_loads_data_does_not_search(train):
-    run = train(
-        {},
-        WATCHED
-        + """
-class Data(torch.utils.data.Dataset):
-    def __init__(self):
-        self.flip = nn.Sequential(nn.Linear(4, 4))
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        self.flip(x)
-        return watched()
-
-optimizer = sgd(nn.Linear(4, 4))
-told["here"] = watched()
-loader = DataLoader(Data(), batch_size=4, num_workers=1)
-told["there"] = next(iter(loader)).tolist()
-told["still"] = watched()
-""",
-    )
-    assert run.told == {"here": True, "there": [False] * 4, "still": True}
