@@ -32,7 +32,6 @@ and stop are left out in the same way.
 from __future__ import annotations
 
 import argparse
-import atexit
 import contextlib
 import gc
 import hashlib
@@ -43,401 +42,41 @@ import platform
 import random
 import resource
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from torch.utils.data import DataLoader, Dataset
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
-if str(SOURCE) not in sys.path:
-    sys.path.insert(0, str(SOURCE))
-
-from hotlap.probes.install import install  # noqa: E402
-from hotlap.probes.schedule import BARE, PHASES, Schedule  # noqa: E402
-from hotlap.settings import Limits  # noqa: E402
-
-STEP_SECONDS = 0.010
-LIMITS = {"bare": 0.005, "phases": 0.02}
-STARTUP_LIMIT_SECONDS = 0.5
-LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
-WIDTH = 256
-OTHERS_CORES = 0.15  # what others may burn during a round that counts, in cores
-FEWEST_ROUNDS = 30
-PLAIN, AGAIN, HOOKS, PROFILER, TRACEML = (
-    "plain",
-    "plain again",
-    "phases, no sampler",
-    "torch.profiler",
-    "traceml",
+from overhead_variants import (
+    AGAIN,
+    BARE,
+    CLOCKS,
+    HOOKS,
+    PHASES,
+    PLAIN,
+    PROFILER,
+    SOURCE,
+    STEP_SECONDS,
+    TRACEML,
+    Hotlap,
+    Loop,
+    Took,
+    TraceML,
+    Variant,
+    step_loop,
+    tiny_loop,
+    variants,
 )
 
-
-Took = tuple[float, float]  # by the clock, and of CPU time in all threads of this process
-CLOCKS = ("wall", "cpu")
-
-
-# The loop ------------------------------------------------------------------------------------
-
-
-class Rows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Whole batches that exist already: fetching one costs next to nothing."""
-
-    def __init__(self, batches: int, batch: int, width: int) -> None:
-        self._inputs, self._targets = torch.randn(batch, width), torch.randn(batch, width)
-        self._batches = batches
-
-    def __len__(self) -> int:
-        return self._batches
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        if index >= self._batches:
-            raise IndexError(index)
-        return self._inputs, self._targets
-
-
-class Loop:
-    """One model, its optimizer and its loader; `run` takes steps as a user's script would."""
-
-    def __init__(self, layers: list[nn.Module], device: str, *, steps: int, rows: Rows) -> None:
-        self.device = device
-        self.steps = steps
-        self.model = nn.Sequential(*layers).to(device)
-        self.criterion = nn.MSELoss()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
-        self.loader: DataLoader[Any] = DataLoader(rows, batch_size=None)
-
-    def run(self, batches: Iterator[Any], steps: int) -> None:
-        model, criterion, optimizer = self.model, self.criterion, self.optimizer
-        for _ in range(steps):
-            inputs, targets = next(batches)
-            inputs, targets = inputs.to(self.device), targets.to(self.device)
-            optimizer.zero_grad()
-            loss = criterion(model(inputs), targets)
-            loss.backward()
-            optimizer.step()
-            loss.item()
-
-    def run_in_traceml(self, batches: Iterator[Any], steps: int) -> None:
-        """The same steps as TraceML's guide writes them for a loop of one's own."""
-        import traceml_ai
-
-        model, criterion, optimizer = self.model, self.criterion, self.optimizer
-        for _ in range(steps):
-            inputs, targets = next(batches)
-            with traceml_ai.trace_step(model):
-                inputs, targets = inputs.to(self.device), targets.to(self.device)
-                optimizer.zero_grad()
-                loss = criterion(model(inputs), targets)
-                loss.backward()
-                optimizer.step()
-                loss.item()
-
-    def block(self, run: Callable[[Iterator[Any], int], None]) -> Took:
-        """Seconds per step of one block, with a loader iterator of its own."""
-        batches = iter(self.loader)
-        run(batches, LEAD)
-        self.wait()
-        burned, started = time.process_time(), time.perf_counter()
-        run(batches, self.steps)
-        self.wait()
-        wall, cpu = time.perf_counter() - started, time.process_time() - burned
-        return wall / self.steps, cpu / self.steps
-
-    def wait(self) -> None:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-
-
-def tiny_loop(device: str, steps: int) -> Loop:
-    return Loop([nn.Linear(1, 1, bias=False)], device, steps=steps, rows=Rows(steps + LEAD, 1, 1))
-
-
-def step_loop(device: str, steps: int) -> Loop:
-    """Linear and ReLU layers, as many as make the step about 10 ms; on CUDA it is launch-bound."""
-    batch = 128 if device == "cpu" else 64
-    depth = 8 if device == "cpu" else 100
-    for _ in range(4):
-        layers = [part for _ in range(depth) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-        loop = Loop(layers, device, steps=steps, rows=Rows(steps + LEAD, batch, WIDTH))
-        loop.block(loop.run)
-        measured = statistics.median(loop.block(loop.run)[0] for _ in range(3))
-        if abs(measured / STEP_SECONDS - 1) < 0.05:
-            break
-        depth = max(1, round(depth * STEP_SECONDS / measured))
-    return loop
-
-
-# Putting tools in and taking them out ----------------------------------------------------------
-
-MISSING = object()
-Change = tuple[Any, str, Any, Any]  # whose, which name, without the tool, with it
-
-
-def places() -> list[Any]:
-    """Everything in torch that a tool may have replaced on the way of a training step."""
-    return [
-        DataLoader,
-        torch.utils.data.dataloader._BaseDataLoaderIter,
-        torch.optim.Optimizer,
-        torch.Tensor,
-        nn.Module,
-        torch.autograd,
-        torch.nn.utils,
-        _global_optimizer_pre_hooks,
-        _global_optimizer_post_hooks,
-    ]
-
-
-def contents(owners: list[Any]) -> list[dict[Any, Any]]:
-    return [dict(owner) if isinstance(owner, dict) else dict(vars(owner)) for owner in owners]
-
-
-def changes(owners: list[Any], before: list[dict[Any, Any]]) -> list[Change]:
-    found = []
-    for owner, old, new in zip(owners, before, contents(owners), strict=True):
-        for name in {**old, **new}:
-            pair = old.get(name, MISSING), new.get(name, MISSING)
-            if pair[0] is not pair[1] and not isinstance(pair[1], ModuleType):
-                found.append((owner, name, *pair))
-    return found
-
-
-def write(owner: Any, name: str, value: Any) -> None:
-    if isinstance(owner, dict):
-        if value is MISSING:
-            owner.pop(name, None)
-        else:
-            owner[name] = value
-    elif value is MISSING:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, value)
-
-
-def put_in(found: list[Change]) -> None:
-    for owner, name, _, changed in found:
-        write(owner, name, changed)
-
-
-def take_out(found: list[Change]) -> None:
-    for owner, name, plain, _ in found:
-        write(owner, name, plain)
-
-
-# The variants ----------------------------------------------------------------------------------
-
-
-class Endless(Schedule):
-    """The schedule at its usual work, but no window ever ends by itself."""
-
-    def _window_size(self) -> int:
-        super()._window_size()
-        return 10**9
-
-
-class Hotlap:
-    """hotlap's watcher, installed in this process as it is in a watched one."""
-
-    def __init__(self, folder: Path) -> None:
-        limits = Limits(steps=10**9, seconds=1e9).as_dict()
-        settings = {
-            "limits": limits,
-            "protected": [],
-            "diverted": str(folder / "diverted"),
-            "in_place": True,
-            "started": time.time(),
-        }
-        (folder / "settings.json").write_text(json.dumps(settings))
-        before = contents(places())
-        self.recorder = install(torch, folder, time.time())
-        atexit.unregister(self.recorder.at_exit)
-        self._limits = limits
-        self._installed = changes(places(), before)
-        self._door: list[Change] = []
-        self._since_written = 0
-        take_out(self._installed)
-
-    def meet(self, make: Callable[[], Loop]) -> Loop:
-        """Makes a loop under watch and takes its first steps: the model gets its door."""
-        loop = make()  # calibrating made optimizers of its own, which must not be counted
-        put_in(self._installed)
-        self.recorder.restart()
-        self.recorder.schedule = Endless(**self._limits)
-        self.recorder.optimizer_made(loop.optimizer, None)
-        attributes = [loop.model.__dict__]
-        before = contents(attributes)
-        loop.run(iter(loop.loader), 8)
-        self._door = changes(attributes, before)
-        if not self._door or self.recorder.steps != 8 or self.recorder.problems:
-            raise RuntimeError(f"hotlap does not watch this loop: {self.recorder.problems}")
-        self.recorder.passes.close()
-        take_out(self._installed + self._door)
-        return loop
-
-    @contextlib.contextmanager
-    def watching(self, stage: str, *, steps: int, sampler: bool = True) -> Iterator[None]:
-        recorder = self.recorder
-        schedule = Endless(**self._limits)
-        schedule.stage, schedule.step_seconds = stage, STEP_SECONDS
-        recorder.schedule = schedule
-        # About one progress file a second.
-        recorder._written = time.perf_counter_ns() - self._since_written
-        put_in(self._installed + self._door)
-        recorder.passes.open(stage)
-        if not sampler and recorder.passes.sampler is not None:
-            recorder.passes.sampler.pause()
-        try:
-            yield
-        finally:
-            recorder.passes.close()
-            take_out(self._installed + self._door)
-            self._since_written = time.perf_counter_ns() - recorder._written
-        window = recorder.passes.windows.pop()
-        if window["stage"] != stage or len(window["intervals"]) != steps or recorder.problems:
-            raise RuntimeError(f"hotlap did not watch this block: {recorder.problems}")
-
-
-class TraceML:
-    """TraceML in its automatic mode, with its aggregator in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        import traceml_ai
-        from traceml_ai.runtime import lifecycle
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        serve = "import sys; from traceml_ai.launcher.cli import main; sys.exit(main())"
-        words = ["serve", "--logs-dir", str(folder), "--aggregator-port", str(port)]
-        self._aggregator = subprocess.Popen(
-            [sys.executable, "-c", serve, *words],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=folder,
-        )
-        before = contents(places())
-        try:
-            traceml_ai.init(
-                mode="auto",
-                logs_dir=str(folder),
-                aggregator_port=port,
-                connect_timeout_sec=30,
-                on_missing_aggregator="raise",
-            )
-        except BaseException:
-            self._aggregator.kill()
-            self._aggregator.wait()
-            raise
-        self._changes = changes(places(), before)
-        take_out(self._changes)
-        # Its sampler thread wakes every two seconds; that must not fall into the others' blocks.
-        runtime: Any = lifecycle.get_active_runtime_handle().runtime
-        self._tick = runtime._tick
-        self._on = False
-        self.ticks = 0
-
-        def tick(*args: Any) -> None:
-            if self._on:
-                self.ticks += 1
-                self._tick(*args)
-
-        runtime._tick = tick
-
-    def meet(self, loop: Loop) -> None:
-        """The first step registers TraceML's optimizer hooks."""
-        before = contents(places())
-        put_in(self._changes)
-        loop.run_in_traceml(iter(loop.loader), 8)
-        self._changes = changes(places(), before)
-        take_out(self._changes)
-
-    @contextlib.contextmanager
-    def watching(self, *, steps: int, ticking: bool) -> Iterator[None]:
-        """Without `ticking`, its queue is emptied after the block: tiny steps would overflow it."""
-        from traceml_ai.sdk.instrumentation import TraceState
-
-        put_in(self._changes)
-        first = TraceState.step
-        self._on = ticking
-        try:
-            yield
-        finally:
-            self._on = False
-            take_out(self._changes)
-        if not ticking:
-            self._tick()
-        if TraceState.step != first + steps:
-            raise RuntimeError("TraceML did not watch this block")
-
-    def close(self) -> None:
-        from traceml_ai.sdk import initial
-
-        initial._stop_runtime_for_init()
-        self._aggregator.terminate()
-        try:
-            self._aggregator.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._aggregator.kill()
-            self._aggregator.wait()
-
-
-@contextlib.contextmanager
-def profiling(device: str) -> Iterator[None]:
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if device == "cuda":
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    profiler = torch.profiler.profile(activities=activities)
-    profiler.start()
-    try:
-        yield
-    finally:
-        profiler.stop()
-
-
-Variant = Callable[[Loop], Took]
-
-
-def variants(
-    device: str, hotlap: Hotlap, traceml: TraceML | None, *, tiny: bool
-) -> dict[str, Variant]:
-    def plain(loop: Loop) -> Took:
-        return loop.block(loop.run)
-
-    def watched(stage: str, *, sampler: bool = True) -> Variant:
-        def block(loop: Loop) -> Took:
-            with hotlap.watching(stage, steps=LEAD + loop.steps, sampler=sampler):
-                return loop.block(loop.run)
-
-        return block
-
-    def profiled(loop: Loop) -> Took:
-        with profiling(device):
-            return loop.block(loop.run)
-
-    def traced(loop: Loop) -> Took:
-        assert traceml is not None
-        with traceml.watching(steps=LEAD + loop.steps, ticking=not tiny):
-            return loop.block(loop.run_in_traceml)
-
-    chosen = {PLAIN: plain, AGAIN: plain, BARE: watched(BARE), PHASES: watched(PHASES)}
-    if tiny:
-        chosen[HOOKS] = watched(PHASES, sampler=False)
-    else:
-        chosen[PROFILER] = profiled
-    if traceml is not None:
-        chosen[TRACEML] = traced
-    return chosen
+LIMITS = {"bare": 0.005, "phases": 0.02}
+STARTUP_LIMIT_SECONDS = 0.5
+OTHERS_CORES = 0.15  # what others may burn during a round that counts, in cores
+FEWEST_ROUNDS = 30
 
 
 # Measuring -------------------------------------------------------------------------------------
