@@ -22,6 +22,11 @@ direct comparison shows. Each way is set against the limit by itself: `yes` wher
 lies under it, `NO` where it lies over it, `open` where it lies across. TraceML's own thread works
 in the 10 ms loop only: tiny steps would overflow its queue.
 
+With CUDA the tiny loop's steps stand 1.5 ms apart, in which the host spins. torch's backward pass
+runs in a thread of its own; where steps follow each other at once it is still awake, and whatever
+makes a step a little longer lets it fall asleep and pays for waking it, which a step of 10 ms does
+anyway.
+
 Not counted, because it falls between the windows hotlap reports: opening and closing a window. Nor
 what the parent process burns on another core (bench/phases.py reports it). torch.profiler's start
 and stop are left out in the same way.

@@ -31,6 +31,7 @@ from hotlap.settings import Limits  # noqa: E402
 STEP_SECONDS = 0.010
 LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
 WIDTH = 256
+APART = 0.0015  # seconds
 PLAIN, AGAIN, HOOKS, PROFILER, TRACEML = (
     "plain",
     "plain again",
@@ -66,8 +67,17 @@ class Rows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 class Loop:
     """One model, its optimizer and its loader; `run` takes steps as a user's script would."""
 
-    def __init__(self, layers: list[nn.Module], device: str, *, steps: int, rows: Rows) -> None:
+    def __init__(
+        self,
+        layers: list[nn.Module],
+        device: str,
+        *,
+        steps: int,
+        rows: Rows,
+        apart: float = 0.0,
+    ) -> None:
         self.device = device
+        self.apart = apart  # seconds between two steps
         self.steps = steps
         self.model = nn.Sequential(*layers).to(device)
         self.criterion = nn.MSELoss()
@@ -84,6 +94,13 @@ class Loop:
             loss.backward()
             optimizer.step()
             loss.item()
+            self.rest()
+
+    def rest(self) -> None:
+        if self.apart:
+            until = time.perf_counter() + self.apart
+            while time.perf_counter() < until:
+                pass
 
     def run_in_traceml(self, batches: Iterator[Any], steps: int) -> None:
         """The same steps as TraceML's guide writes them for a loop of one's own."""
@@ -99,6 +116,7 @@ class Loop:
                 loss.backward()
                 optimizer.step()
                 loss.item()
+            self.rest()
 
     def block(self, run: Callable[[Iterator[Any], int], None]) -> Took:
         """Seconds per step of one block, with a loader iterator of its own."""
@@ -117,7 +135,9 @@ class Loop:
 
 
 def tiny_loop(device: str, steps: int) -> Loop:
-    return Loop([nn.Linear(1, 1, bias=False)], device, steps=steps, rows=Rows(steps + LEAD, 1, 1))
+    rows = Rows(steps + LEAD, 1, 1)
+    apart = APART if device == "cuda" else 0.0
+    return Loop([nn.Linear(1, 1, bias=False)], device, steps=steps, rows=rows, apart=apart)
 
 
 def step_loop(device: str, steps: int) -> Loop:

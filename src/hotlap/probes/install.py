@@ -51,7 +51,12 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
             recorder.optimizer_begins(optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not is_compiling():
+        if is_compiling():
+            return
+        laps = recorder.laps
+        if laps is not None and laps.ended(optimizer):
+            recorder.in_optimizer = False
+        else:
             recorder.optimizer_ends(optimizer)
 
     register_optimizer_step_pre_hook(before)

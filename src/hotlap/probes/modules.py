@@ -57,6 +57,8 @@ class Roots:
 
     def find_once(self) -> None:
         """Looks for them, a few times at most: a script may build its model late."""
+        if self._found and self._found[0]() is not None:  # most often; the rest takes longer
+            return
         if self.modules or self._searches >= MOST_SEARCHES:
             return
         self._searches += 1

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hotlap.probes.events import Events
 from hotlap.probes.kernels import KernelProbe
 from hotlap.probes.memory import MemoryProbe
 from hotlap.probes.patches import Doors
@@ -30,16 +31,13 @@ class Passes:
         self._stage = WARMUP
         self._device: Any = None
         self._doors = Doors(torch, recorder)
-        self._timeline = Timeline(time.perf_counter_ns, None)
+        self.timeline = Timeline(time.perf_counter_ns, None)
         self._ranges: list[Callable[[], None]] = []
         self._kernels: KernelProbe | None = None
         self._opened = time.time()
         self._rows: list[tuple[int | None, str, bool]] = []
         self._marks: list[Mark] = []
-        self._free_events: list[Any] = []
-        self._used_events: list[Any] = []
-        self._stream_key: Any = None
-        self._stream_object: Any = None
+        self.events: Events | None = None
         self.sampler: Sampler | None = None
         self.memory_probe: MemoryProbe | None = None
         self.profiling = False  # our own profiler is being made
@@ -50,22 +48,25 @@ class Passes:
     def begin(self, device: Any, thread: int) -> None:
         """The first step has been seen: now the device and the training thread are known."""
         self._device = device
+        capturing = None
         if device is not None:
-            self._current_stream = self._torch._C._cuda_getCurrentStream
-        self._timeline = Timeline(time.perf_counter_ns, self._event if device is not None else None)
-        self.sampler = Sampler(thread, lambda: self._timeline.now)
+            self.events = Events(self._torch, device)
+            capturing = self._torch.cuda.is_current_stream_capturing
+        self.timeline = Timeline(time.perf_counter_ns, self.events, thread, capturing)
+        self.sampler = Sampler(thread, lambda: self.timeline.now)
         self._opened = time.time()
         self._mark(time.perf_counter_ns())
 
-    def enter(self, phase: str) -> None:
-        if self._kernels is not None:
+    def _enter(self, phase: str) -> None:
+        if self._kernels is not None and self._recorder.mine() and not self._recorder.capturing():
             self._ranges.append(self._kernels.range(phase))
-        self._timeline.enter(phase)
+            self.timeline.enter(phase)
 
-    def leave(self, phase: str) -> None:
-        self._timeline.leave(phase)
-        if self._kernels is not None and self._ranges:
-            self._ranges.pop()()
+    def _leave(self, phase: str) -> None:
+        if self._recorder.mine() and not self._recorder.capturing():
+            self.timeline.leave(phase)
+            if self._kernels is not None and self._ranges:
+                self._ranges.pop()()
 
     def ended_step(self, samples: int | None, kind: str, disturbed: bool, now: int) -> None:
         self._rows.append((samples, kind, disturbed))
@@ -73,28 +74,17 @@ class Passes:
 
     def _mark(self, now: int) -> None:
         if self._recorder.timing:
-            self._timeline.boundary()
+            self.timeline.boundary()
             if self._kernels is not None:
                 self._kernels.range("step")()
         else:
-            self._marks.append((BOUNDARY, now, self._event() if self._device is not None else None))
+            self._marks.append((BOUNDARY, now, self.events() if self.events else None))
 
-    def _event(self) -> Any:
-        if self._free_events:
-            event = self._free_events.pop()
-        else:
-            event = self._torch.cuda.Event(enable_timing=True)
-        self._used_events.append(event)
-        event.record(self._stream())
-        return event
-
-    def _stream(self) -> Any:
-        """The current stream of the device; making the object anew each time would be felt."""
-        key = self._current_stream(self._device.index or 0)
-        if key != self._stream_key:
-            self._stream_key = key
-            self._stream_object = self._torch.cuda.current_stream(self._device)
-        return self._stream_object
+    def ended_lap(self, now: int, event: Any, samples: int | None, kind: str) -> None:
+        """A step that was only kept; where phases are told apart, the timeline knows its end."""
+        self._rows.append((samples, kind, False))
+        if not self._recorder.timing:
+            self._marks.append((BOUNDARY, now, event))
 
     def open(self, stage: str) -> None:
         recorder = self._recorder
@@ -116,12 +106,16 @@ class Passes:
         elif stage == KERNELS:
             self._look_at_kernels()
         recorder.timing = stage in (PHASES, KERNELS)
+        if stage == PHASES:
+            recorder.enter, recorder.leave = self.timeline.enter, self.timeline.leave
+        elif stage == KERNELS:
+            recorder.enter, recorder.leave = self._enter, self._leave
         if stage == BARE:
             if recorder.losses is not None:
                 recorder.losses.close_if_felt(recorder.schedule.step_seconds)
             recorder.hooks.step_aside()
         if recorder.timing:
-            self._timeline.restart()
+            self.timeline.restart()
         self._mark(time.perf_counter_ns())
 
     def _look_at_kernels(self) -> None:
@@ -137,7 +131,8 @@ class Passes:
 
     def close(self) -> None:
         recorder, stage = self._recorder, self._stage
-        recorder.timing = False
+        recorder.catch_up()
+        recorder.look_away()
         recorder.hooks.come_back()
         if stage == KERNELS and self._kernels is not None:
             self._close_ranges()
@@ -158,15 +153,15 @@ class Passes:
             self.memory = self.memory_probe.finish()
             self.memory_probe = None
         self.keep_window()
-        self._free_events.extend(self._used_events)
-        self._used_events = []
+        if self.events is not None:
+            self.events.release()
 
     def keep_window(self) -> None:
         """Reads the clock of the window that is over (or was cut off by the command's end)."""
         stage = self._stage
         if stage not in (WARMUP, BARE, PHASES) or not self._rows:
             return
-        marks = self._timeline.clear() if stage == PHASES else self._marks
+        marks = self.timeline.clear() if stage == PHASES else self._marks
         if marks and marks[-1][2] is not None:
             marks[-1][2].synchronize()
         rows = []
@@ -190,7 +185,7 @@ class Passes:
 
     def shut(self) -> None:
         """Everything back as it was, whatever state it is in."""
-        self._recorder.timing = False
+        self._recorder.look_away()
         self._recorder.hooks.come_back()
         self._doors.close()
         self._close_ranges()

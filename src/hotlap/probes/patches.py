@@ -48,6 +48,8 @@ class Doors:
     def open(self, ledger: Ledger) -> None:
         torch, recorder = self._torch, self._recorder
         self._ledger = ledger
+        # In code being compiled all of them are just what was there, so that nothing breaks.
+        self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
         if recorder.device is not None:
             for name in ("to", "cuda"):
                 self._replace(torch.Tensor, name, self._copying)
@@ -65,7 +67,7 @@ class Doors:
     def _replace(self, owner: Any, name: str, make: Callable[[Any, str], Any]) -> None:
         plain = getattr(owner, name)
         own = name in vars(owner)
-        ours = outside_compiled(self._torch, plain, make(plain, name))
+        ours = functools.wraps(plain)(make(plain, name))
         setattr(owner, name, ours)
 
         def undo() -> None:
@@ -79,17 +81,17 @@ class Doors:
         self._undo.append(undo)
 
     def _copying(self, plain: Any, name: str) -> Any:
-        recorder = self._recorder
+        recorder, is_compiling = self._recorder, self._is_compiling
 
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not recorder.mine():
+            if is_compiling() or not recorder.mine():
                 return plain(tensor, *args, **kwargs)
             if tensor.is_cuda:
                 if name == "to" and (args or kwargs):
                     started = time.perf_counter()
                     result = plain(tensor, *args, **kwargs)
                     if not result.is_cuda:
-                        self._ledger.waited(".to()", time.perf_counter() - started, places.here(3))
+                        self._ledger.waited(".to()", time.perf_counter() - started, places.here(2))
                     return result
                 return plain(tensor, *args, **kwargs)
             if name == "to" and not _names_device(args, kwargs):
@@ -101,40 +103,46 @@ class Doors:
                 recorder.leave(TRANSFER)
             if result.is_cuda:
                 size = result.numel() * result.element_size()
-                self._ledger.copied(size, places.here(3), pinned=tensor.is_pinned)
+                self._ledger.copied(size, places.here(2), pinned=tensor.is_pinned)
             return result
 
         return copy
 
     def _reading(self, plain: Any, name: str) -> Any:
-        recorder = self._recorder
+        recorder, is_compiling = self._recorder, self._is_compiling
         shown = _NAMES.get(name, f".{name}()")
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not tensor.is_cuda or not recorder.mine():
+            if is_compiling() or not tensor.is_cuda or not recorder.mine():
                 return plain(tensor, *args, **kwargs)
             started = time.perf_counter()
             result = plain(tensor, *args, **kwargs)
-            self._ledger.waited(shown, time.perf_counter() - started, places.here(3))
+            self._ledger.waited(shown, time.perf_counter() - started, places.here(2))
             return result
 
         return read
 
     def _waiting(self, plain: Any, name: str) -> Any:
+        is_compiling = self._is_compiling
+
         def wait(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return plain(*args, **kwargs)
             started = time.perf_counter()
             result = plain(*args, **kwargs)
             self._ledger.waited(
-                "torch.cuda.synchronize()", time.perf_counter() - started, places.here(3)
+                "torch.cuda.synchronize()", time.perf_counter() - started, places.here(2)
             )
             return result
 
         return wait
 
     def _caring(self, plain: Any, name: str) -> Any:
-        recorder = self._recorder
+        recorder, is_compiling = self._recorder, self._is_compiling
 
         def care(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return plain(*args, **kwargs)
             if name == "zero_grad" and False in (*args[1:2], kwargs.get("set_to_none")):
                 recorder.uses.keeps_gradients = True
             recorder.enter(OPTIMIZER)

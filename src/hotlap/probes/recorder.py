@@ -16,19 +16,25 @@ from typing import Any
 
 from hotlap.probes import environment, writing
 from hotlap.probes.hooks import Hooks
+from hotlap.probes.laps import Laps
 from hotlap.probes.ledger import Ledger
 from hotlap.probes.loaders import LoaderWatch, samples_in
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers, identity
 from hotlap.probes.passes import Passes
-from hotlap.probes.schedule import BARE, DONE, Schedule
+from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
 from hotlap.probes.steps import EVALUATION, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 from hotlap.probes.uses import Uses
 
 BACKWARDS_WITHOUT_ONE = 4
 BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
+SECOND = 1_000_000_000  # nanoseconds
+
+
+def ignore(phase: str) -> None:
+    """What stands for `enter` and `leave` where phases are not told apart."""
 
 
 class Recorder:
@@ -51,10 +57,11 @@ class Recorder:
 
     def restart(self) -> None:
         """A fresh record; also what a forked child begins with."""
+        self.look_away()
         self.passes.shut()
         for name in [name for name in self.times if name.startswith("first_")]:
             del self.times[name]
-        self.timing = False  # phases are being told apart
+        self.laps: Laps | None = None
         self.device: Any = None
         self.unit = "optimizer"
         self.steps = 0
@@ -72,7 +79,7 @@ class Recorder:
         self._rounds = Rounds()
         self._tally = Tally()
         self._forward_depth = 0
-        self._optimizer_depth = 0
+        self.in_optimizer = False
         self._in_backward = False
         self._owed = False
         self.steps_in_backward = False
@@ -92,13 +99,11 @@ class Recorder:
         """Whether a CUDA graph is being recorded: our events must not become part of it."""
         return self.device is not None and self._is_capturing()
 
-    def enter(self, phase: str) -> None:
-        if self.timing and self.mine() and not self.capturing():
-            self.passes.enter(phase)
-
-    def leave(self, phase: str) -> None:
-        if self.timing and self.mine() and not self.capturing():
-            self.passes.leave(phase)
+    def look_away(self) -> None:
+        """Phases are not told apart; `enter` and `leave` belong to the window that is open."""
+        self.timing = False
+        self.enter: Callable[[str], None] = ignore
+        self.leave: Callable[[str], None] = ignore
 
     def optimizer_made(self, optimizer: Any, place: tuple[str, int, str] | None) -> None:
         self.optimizers.made(optimizer, place)
@@ -121,7 +126,8 @@ class Recorder:
 
     def fetched(self, iterator: Any, batch: Any) -> None:
         samples = None
-        self.times.setdefault("first_batch", time.time())
+        if "first_batch" not in self.times:
+            self.times["first_batch"] = time.time()
         try:
             samples = samples_in(batch)
         except Exception as problem:  # a batch type with a will of its own
@@ -153,7 +159,7 @@ class Recorder:
         try:
             if not self._tally.uses_loader:
                 samples = samples_in(args) or samples_in(kwargs)
-                self._tally.forward(id(module), samples, replay=self._optimizer_depth > 0)
+                self._tally.forward(id(module), samples, replay=self.in_optimizer)
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
         except Exception as problem:
@@ -182,7 +188,8 @@ class Recorder:
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
-            self.times.setdefault("first_backward", time.time())
+            if "first_backward" not in self.times:
+                self.times["first_backward"] = time.time()
             self.roots.find_once()
             for loader in self._tally.backward():
                 self.loaders.trained_on(loader)
@@ -195,7 +202,7 @@ class Recorder:
 
     def _count_backward(self) -> None:
         """Steps are counted here where no optimizer steps: there is none, or it is compiled."""
-        if self._optimizer_depth:
+        if self.in_optimizer:
             return
         self._backwards += 1
         patience = BACKWARDS_WITH_AN_OPTIMIZER if self.optimizers else BACKWARDS_WITHOUT_ONE
@@ -208,7 +215,7 @@ class Recorder:
         if self._thread is None:
             self._thread = threading.get_ident()
         if self.mine():
-            self._optimizer_depth += 1
+            self.in_optimizer = True
             self._read_gradients()
             self.enter(OPTIMIZER)
 
@@ -222,10 +229,11 @@ class Recorder:
     def optimizer_ends(self, optimizer: Any) -> None:
         if not self.mine():
             return
+        self.catch_up()
         if self.unit == "backward":  # they do step, only late: count them from here
             self.restart()
             self._thread = threading.get_ident()
-        self._optimizer_depth = 0
+        self.in_optimizer = False
         self.leave(OPTIMIZER)
         if self.optimizers.stepped(optimizer) and self.steps:
             self.roots.search_again()
@@ -234,8 +242,38 @@ class Recorder:
                 self._owed = self.steps_in_backward = True
             else:
                 self._step_ended()
+                self._look_ahead(optimizer)
 
     # Steps and windows ---------------------------------------------------------------------
+
+    def _look_ahead(self, optimizer: Any) -> None:
+        """Most steps of a window are like the one before and cannot end it."""
+        if self.schedule.stage not in (BARE, PHASES) or self._disturbed or self._finished:
+            return
+        if self._rounds.only is None or self.steps_in_backward or self.steps < 6:
+            return
+        steps, deadline = self.schedule.plain_steps()
+        if self.laps is None:
+            timeline = self.passes.timeline if self.timing else None
+            events, capturing = self.passes.events, self._is_capturing
+            thread = threading.get_ident()
+            self.laps = Laps(optimizer, thread, self._tally, timeline, events, capturing)
+        self.laps.go_on(steps, min(int(deadline / 1e-9), self._written + SECOND))
+
+    def catch_up(self) -> None:
+        """Tells the schedule of the steps that were only kept; none of them can end a window."""
+        laps, self.laps = self.laps, None
+        only = self._rounds.only
+        if laps is None or only is None:
+            return
+        for now, event, samples, kind in laps.take():
+            self._rounds.stepped(only)
+            self.steps += 1
+            self._evaluations += kind == EVALUATION
+            self.passes.ended_lap(now, event, samples, kind)
+            seconds, counts = (now - self._last) * 1e-9, kind != EVALUATION
+            self.schedule.advance(seconds, now=now * 1e-9, counts=counts)
+            self._last = now
 
     def _step_ended(self) -> None:
         if self._finished or self.capturing():
@@ -269,7 +307,7 @@ class Recorder:
             self._tally.drop_pending()
             self.passes.open(self.schedule.stage)
             self._last, self._disturbed = time.perf_counter_ns(), True
-        elif now - self._written > 1_000_000_000:
+        elif now - self._written > SECOND:
             self._written = now
             writing.progress(self.folder, self._pid, self._progress())
         if self.steps < 6:
@@ -300,6 +338,7 @@ class Recorder:
         if self._pid != os.getpid() or not self.steps or self._finished:
             return
         try:
+            self.catch_up()
             self.passes.keep_window()
         except Exception as problem:
             self.note("exit", problem)

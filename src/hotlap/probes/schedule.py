@@ -88,6 +88,13 @@ class Schedule:
         self._taken, self._size = [], None
         return True
 
+    def plain_steps(self) -> tuple[int, float]:
+        """How many steps that count cannot end this window, and until when that holds."""
+        if self._size is None or self._deadline is None or self._refused:
+            return 0, 0.0
+        enough = min(self._size - len(self._taken), self.steps - self.counted_steps)
+        return enough - 1, self._deadline
+
     def _cut_short(self, now: float) -> bool:
         if self.stage == WARMUP:
             return bool(self.guard_steps) and self._guarded(now)

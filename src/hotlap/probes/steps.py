@@ -31,6 +31,11 @@ class Rounds:
         self._since = 0  # steps of others since it stepped
         self._longest = 0  # the most of those that were ever between two of its steps
 
+    @property
+    def only(self) -> int | None:
+        """The optimizer if no other has ever stepped: then each of its steps is a round."""
+        return self._order[0] if len(self._order) == 1 else None
+
     def stepped(self, optimizer: int) -> bool:
         learning = len(self._history) < HISTORY
         self._history.append(optimizer)

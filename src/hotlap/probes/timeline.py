@@ -8,6 +8,7 @@ Nothing is synchronised here; events are read when a window is over.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
@@ -26,27 +27,52 @@ Mark = tuple[str, int, Any]
 
 
 class Timeline:
-    def __init__(self, clock: Callable[[], int], event: Callable[[], Any] | None) -> None:
+    """Told by one thread; what other threads tell, and what a CUDA graph records, is not its own.
+
+    `enter` and `leave` stand on every boundary of a step: they are one call each, not several.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        event: Callable[[], Any] | None,
+        thread: int | None = None,
+        is_capturing: Callable[[], bool] | None = None,
+    ) -> None:
         self._clock = clock
         self._event = event
+        self._thread = get_ident() if thread is None else thread
+        self._is_capturing = is_capturing
         self._stack: list[str] = []
         self._left = False  # the last mark is the end of a phase
         self.marks: list[Mark] = []
         self.now = OTHER  # what the sampler reads
 
-    def _mark(self, phase: str) -> None:
-        self.now = phase
-        self.marks.append((phase, self._clock(), self._event() if self._event else None))
-
     def enter(self, phase: str) -> None:
+        if get_ident() != self._thread or (self._is_capturing and self._is_capturing()):
+            return
         self._stack.append(phase)
-        if self._event is not None and self._just_left():
-            _, time, event = self.marks[-1]
-            self.marks[-1] = (phase, time, event)
-            self.now = phase
+        now = self._clock()
+        if self._event is None:
+            self.marks.append((phase, now, None))
+        elif self._left and self.marks and now - self.marks[-1][1] < MOMENT:
+            self.marks[-1] = (phase, *self.marks[-1][1:])
         else:
-            self._mark(phase)
+            self.marks.append((phase, now, self._event()))
+        self.now = phase
         self._left = False
+
+    def leave(self, phase: str) -> None:
+        if get_ident() != self._thread or (self._is_capturing and self._is_capturing()):
+            return
+        stack = self._stack
+        # A step that raised leaves its phase on the stack: unwind down to the one that ends.
+        while stack and stack.pop() != phase:
+            pass
+        self._left = True
+        following = stack[-1] if stack else GAP if phase == FORWARD else OTHER
+        self.marks.append((following, self._clock(), self._event() if self._event else None))
+        self.now = following
 
     def _just_left(self) -> bool:
         """Whether a phase ended a moment ago: then its end is this one's beginning.
@@ -55,26 +81,25 @@ class Timeline:
         """
         return self._left and bool(self.marks) and self._clock() - self.marks[-1][1] < MOMENT
 
-    def leave(self, phase: str) -> None:
-        # A step that raised leaves its phase on the stack: unwind down to the one that ends.
-        while self._stack and self._stack.pop() != phase:
-            pass
-        self._left = True
-        if self._stack:
-            self._mark(self._stack[-1])
-        else:
-            self._mark(GAP if phase == FORWARD else OTHER)
-
     def boundary(self) -> None:
         if self._event is not None and self._just_left():
             _, now, event = self.marks[-1]
         else:
             now, event = self._clock(), self._event() if self._event else None
-        self._left = False
-        self.now = self._stack[-1] if self._stack else OTHER
-        self.marks += ((BOUNDARY, now, event), (self.now, now, event))
+        self._end(now, event)
         if len(self._stack) > 32:
             self._stack.clear()
+
+    def finish(self, phase: str) -> None:
+        """The step is over with this phase: one event for both ends."""
+        while self._stack and self._stack.pop() != phase:
+            pass
+        self._end(self._clock(), self._event() if self._event else None)
+
+    def _end(self, now: int, event: Any) -> None:
+        self._left = True
+        self.now = self._stack[-1] if self._stack else OTHER
+        self.marks += ((BOUNDARY, now, event), (self.now, now, event))
 
     def clear(self) -> list[Mark]:
         marks, self.marks = self.marks, []

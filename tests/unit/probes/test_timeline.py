@@ -292,7 +292,7 @@ def test_with_a_device_the_events_are_the_clock_and_the_host_is_not(clock):
     timeline.leave(BACKWARD)
     timeline.boundary()
     (stretch,) = split(timeline.marks)
-    assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10, OTHER: 10}
+    assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10}
 
 
 def test_what_follows_at_once_shares_the_event_of_the_one_before(clock):
@@ -305,14 +305,14 @@ def test_what_follows_at_once_shares_the_event_of_the_one_before(clock):
 
     timeline = Timeline(clock, event)
     timeline.boundary()
-    timeline.enter(INPUT)
+    timeline.enter(INPUT)  # the same moment
     timeline.leave(INPUT)
-    timeline.enter(TRANSFER)  # the same moment
+    timeline.enter(TRANSFER)
     timeline.leave(TRANSFER)
     clock.pass_(1)
     timeline.enter(FORWARD)
     timeline.leave(FORWARD)
     timeline.boundary()
     (stretch,) = split(timeline.marks)
-    assert milliseconds(stretch) == {INPUT: 10, TRANSFER: 10, FORWARD: 10, OTHER: 20}
-    assert len(recorded) == 6
+    assert milliseconds(stretch) == {INPUT: 10, TRANSFER: 10, FORWARD: 10, OTHER: 10}
+    assert len(recorded) == 5

@@ -1,0 +1,33 @@
+"""CUDA events on the stream that trains, used again window after window: making one is felt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Events:
+    """Called, it hands out an event that has just been recorded."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._torch = torch
+        self._device = device
+        self._current = torch._C._cuda_getCurrentStream
+        self._index = device.index or 0
+        self._key: Any = None
+        self._stream: Any = None
+        self._free: list[Any] = []
+        self._used: list[Any] = []
+
+    def __call__(self) -> Any:
+        key = self._current(self._index)
+        if key != self._key:  # making a stream's object anew each time would be felt
+            self._key, self._stream = key, self._torch.cuda.current_stream(self._device)
+        event = self._free.pop() if self._free else self._torch.cuda.Event(enable_timing=True)
+        self._used.append(event)
+        event.record(self._stream)
+        return event
+
+    def release(self) -> None:
+        """The window has been read: its events may be recorded again."""
+        self._free += self._used
+        self._used = []
