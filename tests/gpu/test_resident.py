@@ -53,8 +53,10 @@ def test_a_seed_gives_the_same_batches_on_the_gpu_as_on_the_cpu(chain, layout):
         assert inputs.stride() == expected.stride()
         assert torch.equal(labels.cpu(), targets)
         apart = (inputs.cpu().float() - expected.float()).abs()
-        # sums are rounded in another order there: now and then a uint8 is one off
-        assert float((apart > 1e-2).float().mean()) < 0.01
+        # sums are rounded in another order there: now and then a uint8 is one off, and resizing
+        # by three quarters has many that lie halfway between two
+        assert float(apart.max()) <= 1
+        assert float((apart > 1e-2).float().mean()) < 0.05
 
 
 @pytest.mark.parametrize("chain", CHAINS)
