@@ -87,8 +87,8 @@ class Bytes:
 
 def step(model: nn.Module, x: torch.Tensor) -> None:
     model(x).square().mean().backward()
-    for parameter in model.parameters():
-        parameter.grad = None
+    for one in (x, *model.parameters()):
+        one.grad = None
 
 
 def seconds(work: Callable[[], None], device: torch.device) -> float:
@@ -154,7 +154,7 @@ def drift(
         gradients, inputs = {}, {}
         for name in ("plain", "reversible"):
             model = copy.deepcopy(models[name]).to(device)
-            given = x.clone().requires_grad_()
+            given = x.detach().clone().requires_grad_()
             with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
                 y = model(given)
             y.float().square().mean().backward()
@@ -182,7 +182,8 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     batch = options.batch or (256 if device.type == "cuda" else 16)
-    x = torch.randn(batch, options.width, 32, 32, device=device)
+    # RevTorch gives its parameters no gradient where the input needs none.
+    x = torch.randn(batch, options.width, 32, 32, device=device, requires_grad=True)
     report: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
         "torch": str(torch.__version__),
