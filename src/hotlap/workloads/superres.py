@@ -19,7 +19,7 @@ from hotlap.data.superres import Pairs
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.models.srresnet import SRResNet
 from hotlap.workloads import training
-from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Precision
+from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Log, Precision
 
 SYNTHETIC = 2_000
 
@@ -47,6 +47,7 @@ def main() -> None:
     steps = given.epochs * (len(loader) // given.accumulate)
     schedule = training.schedule_of(given.schedule, optimizer, lr, steps)
     precision = Precision(given.precision, device)
+    log = Log(given.log, device)
 
     def tell(number: int, loss: float, outputs: torch.Tensor, targets: torch.Tensor) -> None:
         if not given.quiet:
@@ -65,8 +66,12 @@ def main() -> None:
             accumulate=given.accumulate,
             tell=tell,
         )
-        ratio = -10 * math.log10(max(loss, 1e-12))
-        print(f"epoch {epoch + 1}: loss {loss:.5f}, {ratio:.2f} dB; {clock.told()}", flush=True)
+        times, ratio = clock.read(), -10 * math.log10(max(loss, 1e-12))
+        print(
+            f"epoch {epoch + 1}: loss {loss:.5f}, {ratio:.2f} dB; {training.told(times)}",
+            flush=True,
+        )
+        log.add(epoch=epoch + 1, loss=loss, psnr_decibels=ratio, **times)
 
 
 if __name__ == "__main__":

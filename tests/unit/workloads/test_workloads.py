@@ -1,5 +1,6 @@
 """The scripts that are tuned: every option does something, and what they print can be read."""
 
+import json
 import re
 import sys
 
@@ -50,6 +51,33 @@ def test_super_resolution_is_trained(printed, more):
     assert EPOCH.search(out)
     assert " dB" in out
     assert "1/4" not in out
+
+
+@pytest.mark.parametrize(
+    ("module", "more", "own"),
+    [
+        (cifar, "--model resnet10 --width 8", {"train_accuracy", "test_accuracy"}),
+        (superres, "--blocks 1", {"psnr_decibels"}),
+    ],
+)
+def test_the_log_has_a_line_of_json_for_every_epoch(printed, tmp_path, module, more, own):
+    file = tmp_path / "epochs.jsonl"
+    printed(module, f"{SMALL.replace('--epochs 1', '--epochs 2')} --quiet --log {file} {more}")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2]
+    for line in lines:
+        assert own < line.keys()
+        assert line["loss"] > 0
+        assert line["loading_seconds"] + line["training_seconds"] == pytest.approx(
+            line["total_seconds"]
+        )
+
+
+def test_images_that_are_kept_are_the_ones_that_were_made(tmp_path):
+    made = cifar.read("synthetic", True, 20, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["synthetic-train-20.tensors"]
+    for before, after in zip(made, cifar.read("synthetic", True, 20, tmp_path), strict=True):
+        assert torch.equal(before, after)
 
 
 @pytest.mark.parametrize("name", training.OPTIMIZERS)
