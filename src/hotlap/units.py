@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _TIME_STEPS = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"))
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -59,3 +61,8 @@ def count(value: float) -> str:
 def plural(number: float, noun: str, nouns: str | None = None) -> str:
     """1 step, 3 steps, 2 processes."""
     return f"{count(number)} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

@@ -103,3 +103,11 @@ def test_one_thing_is_singular_and_all_else_plural():
 )
 def test_three_digits_are_three_digits_also_where_rounding_adds_one(say, value, words):
     assert say(value) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
+)
+def test_lists_are_said_as_a_person_would(words, said):
+    assert units.listed(words) == said

@@ -61,7 +61,7 @@ def environment(
     """
     changed = {**plain, **(variables or {})}
     changed[TRIAL_VARIABLE] = str(trial)
-    before = plain.get("PYTHONPATH")
+    before = changed.get("PYTHONPATH")
     changed["PYTHONPATH"] = str(bootstrap_folder()) + (os.pathsep + before if before else "")
     if watched:
         changed.setdefault("PYTHONFAULTHANDLER", "1")

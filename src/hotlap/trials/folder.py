@@ -1,15 +1,18 @@
 """Every file name hotlap uses, once.
 
+.hotlap/images/                images that studies have made ready
 .hotlap/<run>/                 one call of a verb
-  profile.json tuning.json     the result
+  profile.json tuning.json study.json     the result
   journal.jsonl command.json   finished runs of a tuning, to go on from
   recipe.toml report.html      the winner, and the page to look at
+  study.md                     a study's table, for a pull request
   <trial>/                     one run of the command
     settings.json              what the watched process reads
     output.log                 what the command printed
     records/<pid>.json         what each training process measured
     progress/<pid>.json        how far it is
     seen/<pid>.json            torch was imported there
+    figures.json epochs.jsonl  what a study's cell answered, what its workload logged
     writes-N/ scratch-N/       what the command wrote (overlay), gone unless kept
     diverted/                  saves that were led here
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import stat
 import time
@@ -29,6 +33,8 @@ from hotlap.errors import UsageError
 from hotlap.probes import writing
 
 HOME = ".hotlap"
+IMAGES = "images"
+_STAMP = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
 
 
 class TrialFolder:
@@ -40,6 +46,8 @@ class TrialFolder:
         self.progress = path / writing.PROGRESS
         self.seen = path / writing.SEEN
         self.diverted = path / "diverted"
+        self.figures = path / "figures.json"
+        self.epochs = path / "epochs.jsonl"
 
     def create(self) -> None:
         for folder in (self.path, self.records, self.progress, self.seen):
@@ -100,6 +108,8 @@ class RunFolder:
         self.path = path
         self.result = path / "profile.json"
         self.tuning = path / "tuning.json"
+        self.study = path / "study.json"
+        self.markdown = path / "study.md"
         self.journal = path / "journal.jsonl"
         self.recipe = path / "recipe.toml"
         self.report = path / "report.html"
@@ -158,8 +168,8 @@ class RunFolder:
 
 def _number(path: Path) -> tuple[str, int]:
     """tune-20261115-070000 before tune-20261115-070000-2."""
-    parts = path.name.split("-")
-    return "-".join(parts[:3]), int(parts[3]) if len(parts) > 3 and parts[3].isdigit() else 1
+    found = _STAMP.search(path.name)
+    return (found.group(1), int(found.group(2) or 1)) if found else ("", 0)
 
 
 def _ignore_in_git(home: Path) -> None:

@@ -224,9 +224,17 @@ def _start(one: Raw, record: Record, step: float) -> float | None:
 def _trouble(measured: Measured, folder: TrialFolder) -> tuple[str | None, str]:
     """(status, reason) of a trial that did not go well."""
     outcome = measured.outcome
-    ended_badly = outcome.signal is not None or outcome.code not in (0, None)
     if outcome.stopped in ("timeout", "stalled"):
         return TIMED_OUT, f"no step for {outcome.seconds:.0f} s"
+    status, reason = failure(outcome, folder)
+    if status is None and measured.record is None:
+        return FAILED, "no training step was measured"
+    return status, reason
+
+
+def failure(outcome: runner.Outcome, folder: TrialFolder) -> tuple[str | None, str]:
+    """(status, reason) of a command that failed by itself; (None, "") of one that did not."""
+    ended_badly = outcome.signal is not None or outcome.code not in (0, None)
     if outcome.stopped is None and ended_badly:
         text = tail(folder.output, lines=60)
         if _OUT_OF_MEMORY.search(text):
@@ -237,8 +245,6 @@ def _trouble(measured: Measured, folder: TrialFolder) -> tuple[str | None, str]:
             name = SIGNALS.get(outcome.signal, "?")
             return FAILED, f"killed by signal {outcome.signal} ({name})"
         return FAILED, _last_error(text) or f"exit code {outcome.code}"
-    if measured.record is None:
-        return FAILED, "no training step was measured"
     return None, ""
 
 

@@ -73,6 +73,7 @@ def run(
     working: Path,
     in_place: bool = False,
     losses: bool = False,
+    watch: bool = True,
     changes: Changes | None = None,
     warn: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda state: None,
@@ -80,7 +81,8 @@ def run(
     """Runs the command until it ends, has measured enough, or has to be stopped.
 
     `losses` has the loss of every backward pass kept, which costs a clone a step; `changes` are
-    what a recipe does to the command.
+    what a recipe does to the command. Without `watch` nothing is measured inside, and the limits'
+    time-out is for the whole command.
     """
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
@@ -110,6 +112,7 @@ def run(
             covered["protected"],
             in_place=in_place,
             losses=losses,
+            watch=watch,
             changes=changes,
             started=started,
         )
@@ -173,6 +176,7 @@ def _write_settings(
     *,
     in_place: bool,
     losses: bool,
+    watch: bool,
     changes: Changes | None,
     started: float,
 ) -> None:
@@ -184,6 +188,7 @@ def _write_settings(
         "diverted": str(folder.diverted),
         "in_place": in_place,
         "losses": losses,
+        "watch": watch,
         "started": started,
     }
     folder.settings.write_text(json.dumps(content))

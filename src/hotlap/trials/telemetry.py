@@ -112,6 +112,13 @@ class Gpu:
         except Exception:
             return
 
+    def name(self) -> str:
+        """Of the first one."""
+        try:
+            return _text(self._nvml.nvmlDeviceGetName(self._handles[0]))
+        except Exception:  # a card that does not answer is still there
+            return "GPU"
+
     def read(self, pids: set[int]) -> list[dict[str, Any]]:
         return [self._read_one(handle, pids) for handle in self._handles]
 

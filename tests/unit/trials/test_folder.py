@@ -189,3 +189,12 @@ def test_a_file_and_nothing_are_removed_alike(tmp_path):
     remove_tree(tmp_path / "file")
     remove_tree(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_latest_run_is_found_whatever_dashes_its_verb_has(tmp_path):
+    for _ in range(11):
+        made = RunFolder.new("study-batch-size", out=tmp_path, now=lambda: 1_700_000_000.0)
+        made.remember(["quick"])
+    found = RunFolder.latest("study-batch-size", command=["quick"], out=tmp_path)
+    assert found.path == made.path
+    assert found.path.name.endswith("-11")
