@@ -7,7 +7,7 @@ HotlapError
   ├ NothingMeasured     4: the command ran, but there was no torch or no training step
   └ Interrupted       130: the user stopped it; what was measured is kept
 
-CommandFailed and Interrupted carry what was measured until then, if there was anything.
+Errors of a run carry what was measured until then, if there was anything.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hotlap.answers import Answer
     from hotlap.records import Profile
     from hotlap.tunings import Tuning
 
@@ -45,17 +46,24 @@ class CommandFailed(HotlapError):
 class NothingMeasured(HotlapError):
     exit_code = 4
 
-    def __init__(self, message: str, *, output: str = "") -> None:
+    def __init__(self, message: str, *, output: str = "", answer: Answer | None = None) -> None:
         super().__init__(message)
         self.output = output
+        self.answer = answer
 
 
 class Interrupted(HotlapError):
     exit_code = 130
 
     def __init__(
-        self, message: str, *, profile: Profile | None = None, tuning: Tuning | None = None
+        self,
+        message: str,
+        *,
+        profile: Profile | None = None,
+        tuning: Tuning | None = None,
+        answer: Answer | None = None,
     ) -> None:
         super().__init__(message)
         self.profile = profile
         self.tuning = tuning
+        self.answer = answer

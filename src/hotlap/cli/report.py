@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from hotlap import records, tunings
+from hotlap import answers, records, tunings
+from hotlap.answers import Answer
 from hotlap.cli.profile import check_writable
 from hotlap.errors import UsageError
 from hotlap.records import Profile
@@ -84,8 +85,8 @@ def find(run: Path | None) -> Path:
         if any(_result(one) for one in run.iterdir() if one.is_dir()):
             raise UsageError(f"{run} holds runs. Name one of them, such as {_newest(run).parent}.")
         raise UsageError(
-            f"{run} holds neither tuning.json nor profile.json: it is no run's folder, or the run "
-            "was ended before it had a result. Name another one."
+            f"{run} holds no tuning.json, study.json or profile.json: it is no run's folder, or "
+            "the run was ended before it had a result. Name another one."
         )
     if not run.exists():
         raise UsageError(f"There is no run {run}. Name a run's folder or the file --json wrote.")
@@ -93,8 +94,12 @@ def find(run: Path | None) -> Path:
 
 
 def _result(folder: Path) -> Path | None:
+    return next((file for file in _results(folder) if file.is_file()), None)
+
+
+def _results(folder: Path) -> tuple[Path, ...]:
     names = RunFolder(folder)
-    return next((file for file in (names.tuning, names.result) if file.is_file()), None)
+    return names.tuning, names.study, names.result
 
 
 def _newest(home: Path) -> Path:
@@ -108,40 +113,55 @@ def _newest(home: Path) -> Path:
     return max(files, key=lambda file: (file.stat().st_mtime_ns, file.parent.name))
 
 
-def load(file: Path) -> Tuning | Profile:
+Result = Tuning | Answer | Profile
+
+
+def load(file: Path) -> Result:
     text = records.read(file)
-    newest = max(tunings.SCHEMA, records.SCHEMA)
+    newest = max(tunings.SCHEMA, answers.SCHEMA, records.SCHEMA)
     content = records.parse(text, source=str(file), newest=newest)
     if "trials" in content:
         return tunings.decode(text, source=str(file))
+    if "study" in content:
+        return answers.decode(text, source=str(file))
     return records.decode(text, source=str(file))
 
 
-def encode(result: Tuning | Profile) -> bytes:
-    return tunings.encode(result) if isinstance(result, Tuning) else records.encode(result)
+def encode(result: Result) -> bytes:
+    if isinstance(result, Tuning):
+        return tunings.encode(result)
+    return answers.encode(result) if isinstance(result, Answer) else records.encode(result)
 
 
-def rendered(result: Tuning | Profile, format: Format, *, source: Path) -> bytes:
+def rendered(result: Result, format: Format, *, source: Path) -> bytes:
     # Each is imported when it is asked for: help and the other verbs need none of them.
     if format is Format.json:
         return encode(result)
     if format is Format.html:
-        from hotlap.reports import html
-
-        page = html.render(result) if isinstance(result, Tuning) else html.render_profile(result)
-        return page.encode()
-    if not isinstance(result, Tuning):
+        return _page(result).encode()
+    if isinstance(result, Profile):
         raise UsageError(
-            f"{source} is a profile; {format.value} lists the trials of a tuning. "
-            "Use --format html or --format json."
+            f"{source} is a profile; {format.value} lists the trials of a tuning or the rows of a "
+            "study. Use --format html or --format json."
         )
     from hotlap.reports import csv, markdown
 
+    if isinstance(result, Answer):
+        of_answer = csv.render_answer if format is Format.csv else markdown.render_answer
+        return of_answer(result).encode("utf-8", "backslashreplace")
     text = csv.render(result) if format is Format.csv else markdown.render(result)
     return text.encode("utf-8", "backslashreplace")
 
 
+def _page(result: Result) -> str:
+    from hotlap.reports import html
+
+    if isinstance(result, Tuning):
+        return html.render(result)
+    return html.render_answer(result) if isinstance(result, Answer) else html.render_profile(result)
+
+
 def page_for(file: Path) -> Path:
     """In the run's folder; beside a file that stands alone."""
-    names = RunFolder(file.parent)
-    return names.report if file in (names.tuning, names.result) else file.with_suffix(".html")
+    own = file in _results(file.parent)
+    return RunFolder(file.parent).report if own else file.with_suffix(".html")

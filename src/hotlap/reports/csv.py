@@ -1,4 +1,4 @@
-"""A tuning as CSV: one line for each trial, numbers in SI units, for a spreadsheet or a script."""
+"""A tuning or a study as CSV: one line for each trial or row, numbers in SI units."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from hotlap.answers import Answer
 from hotlap.recipes import Recipe
 from hotlap.reports.wording import finite
 from hotlap.tunings import Speedup, Trial, Tuning
@@ -15,9 +16,30 @@ FORMULA = tuple("=+-@＝＋－＠")
 
 
 def render(tuning: Tuning) -> str:
-    lines = [_line(trial) for trial in tuning.trials]
+    return _written(list(_line(EMPTY)), [_line(trial) for trial in tuning.trials])
+
+
+def render_answer(answer: Answer) -> str:
+    """A column with intervals is followed by its lower and upper ends."""
+    wide = {name for row in answer.rows for name in row.intervals}
+    shown = [column.name for column in answer.columns]
+    others = dict.fromkeys(name for row in answer.rows for name in row.values if name not in shown)
+    names = ["row", "status", "reason", "best", "runs"]
+    for name in (*others, *shown):
+        names += [name, *([f"{name}_low", f"{name}_high"] if name in wide else [])]
+    lines = []
+    for row in answer.rows:
+        line: dict[str, Any] = {"row": row.name, "status": row.status, "reason": row.reason}
+        line.update(best="yes" if row.best else "no", runs=row.runs, **row.values)
+        for name, (low, high) in row.intervals.items():
+            line.update({f"{name}_low": low, f"{name}_high": high})
+        lines.append({name: line.get(name) for name in names})
+    return _written(names, lines)
+
+
+def _written(names: list[str], lines: list[dict[str, Any]]) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(_line(EMPTY)), lineterminator="\n")
+    writer = csv.DictWriter(out, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _cell(value) for name, value in line.items()} for line in lines)
     return out.getvalue()

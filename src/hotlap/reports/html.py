@@ -1,4 +1,4 @@
-"""A tuning or a profile as one page that needs nothing else: no server, no network, no other file.
+"""A tuning, a profile or a study as one page that needs nothing else: no server, no network.
 
 Everything that comes from the user or the machine is text to the page, never markup: jinja2 escapes
 it, plots carry it as JSON in which no tag can end, and the page's own policy lets no script run but
@@ -14,8 +14,9 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from hotlap import __version__
+from hotlap.answers import Answer
 from hotlap.records import Finding, Profile
-from hotlap.reports import bars, facts, figures, intervals, machine, rows, wording
+from hotlap.reports import bars, facts, figures, intervals, machine, pictures, rows, study, wording
 from hotlap.reports.figures import Figure
 from hotlap.tunings import Tuning
 
@@ -32,6 +33,14 @@ SECTIONS = {
     "again": "Do it again",
 }
 PROFILED = ("phases", "findings", "steps", "learning", "memory", "machine", "environment", "again")
+
+STUDIED = {
+    "picture": "Picture",
+    "table": "Table",
+    "cells": "Cells",
+    "environment": "Environment",
+    "again": "Do it again",
+}
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -89,6 +98,36 @@ def render_profile(profile: Profile) -> str:
     )
 
 
+def render_answer(answer: Answer) -> str:
+    plots = {f"study-{at}": pictures.figure(one) for at, one in enumerate(answer.pictures)}
+    command = wording.study_command(answer)
+    return _page(
+        "study.html.j2",
+        dict(plots),
+        answer=answer,
+        title=command,
+        verb="study",
+        sections=STUDIED.items(),
+        facts=[],
+        rows=[
+            (row, [(study.shown(row, one), study.between(row, one)) for one in answer.columns])
+            for row in answer.rows
+        ],
+        cells=[
+            (done, wording.seconds(done.seconds), wording.cell_words(done.cell))
+            for done in answer.cells
+        ],
+        commands=[("Measure again", command)],
+        command=command,
+        created=wording.when(answer.created),
+        machine=wording.on(answer.machine),
+        environment=machine.described(answer.machine),
+        folder=answer.folder,
+        measured_by=answer.hotlap,
+        version=__version__,
+    )
+
+
 def _about(profile: Profile, result: Tuning | Profile) -> dict[str, Any]:
     """What both pages say of themselves."""
     return {
@@ -143,6 +182,7 @@ def _environment() -> Environment:
         settings=wording.settings,
         numerics=lambda name: wording.NUMERICS.get(name, name),
         figure=_figure,
+        kind=lambda cell: type(cell).__name__.lower(),
     )
     return environment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hotlap.records import Profile, Usage
@@ -32,8 +32,11 @@ ENVIRONMENT = {
 
 
 def environment(profile: Profile) -> list[tuple[str, str]]:
+    return described(profile.environment)
+
+
+def described(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Known entries first and by name, then what else is plain enough to read."""
-    found = profile.environment
     names = [name for name in ENVIRONMENT if name in found]
     names += [name for name in found if name not in ENVIRONMENT]
     said = [

@@ -1,4 +1,4 @@
-"""A tuning as GitHub flavoured Markdown, to paste into a pull request: sentence, tables, recipe."""
+"""A tuning or a study as GitHub flavoured Markdown, to paste into a pull request."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from hotlap.reports import facts, rows, wording
-from hotlap.reports.rows import Row
+from hotlap.answers import Answer, Column, Row
+from hotlap.reports import facts, rows, study, wording
+from hotlap.reports.rows import Row as Tried
 from hotlap.tunings import Tuning, Winner
 
 _ACTIVE = re.compile(r"([\\`*_\[\]<>#|~&$])")
@@ -30,6 +31,35 @@ def render(tuning: Tuning) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
+def render_answer(answer: Answer) -> str:
+    def figure(row: Row, column: Column) -> str:
+        value, between = study.shown(row, column), study.between(row, column)
+        return f"{value} ({between})" if between else value
+
+    names = [answer.study, *(column.title for column in answer.columns)]
+    lines = [
+        [_marked(row), *(figure(row, column) for column in answer.columns)]
+        for row in answer.rows
+        if row.good
+    ]
+    others = [(row.name, row.status, row.reason) for row in answer.rows if not row.good]
+    words = f"{wording.on(answer.machine)}, {wording.when(answer.created)}"
+    origin = f"{_code(wording.study_command(answer))} on {_text(words)}"
+    blocks = [
+        f"**{_text(answer.reading)}**",
+        _paragraph(answer.question),
+        "" if answer.complete else "The study was stopped early; this is what was measured.",
+        _table(names, lines),
+        _table((answer.study, "outcome", "why"), others),
+        f"{origin}, hotlap {_text(answer.hotlap)}",
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _marked(row: Row) -> str:
+    return f"{row.name} (best)" if row.best else row.name
+
+
 def _headline(tuning: Tuning) -> str:
     number = facts.number(tuning)
     summary = _text(tuning.summary)
@@ -45,7 +75,7 @@ def _facts(tuning: Tuning) -> str:
     return _table(head, [(fact.name, fact.value, fact.note) for fact in found])
 
 
-def _measured(found: Sequence[Row]) -> str:
+def _measured(found: Sequence[Tried]) -> str:
     names = ("trial", "outcome", "speed-up (95 %)", "against", "a step", "samples/s", "memory")
     return _table(
         (*names, "start-up", "pays after", "learning"),
@@ -67,7 +97,7 @@ def _measured(found: Sequence[Row]) -> str:
     )
 
 
-def _others(found: Sequence[Row]) -> str:
+def _others(found: Sequence[Tried]) -> str:
     """What could not be measured, folded away: complete, but not in the way of the review."""
     if not found:
         return ""

@@ -13,6 +13,7 @@ from rich.text import Text
 from hotlap import tunings, units
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
+from hotlap.reports import wording
 from hotlap.tunings import Guard, Part, Speedup, Trial, Tuning, Winner
 
 STYLES = {
@@ -80,7 +81,7 @@ def row(trial: Trial, width: int) -> RenderableType:
     if trial.step_seconds is None:
         line.append(trial.reason)
         if trial.log:
-            line.append(f"\n    its output: {_short(Path(trial.log))}", style="dim")
+            line.append(f"\n    its output: {wording.short(Path(trial.log))}", style="dim")
         return line
     line.append(units.seconds(trial.step_seconds).rjust(TIME))
     if width >= NARROW:
@@ -150,12 +151,8 @@ def outcome(tuning: Tuning, *, recipe: str | None = None) -> RenderableType:
     if tuning.winner is not None:
         parts += _winner(tuning.winner)
         parts += _next(tuning, recipe)
-    parts.append(
-        Text(
-            f"report: {_short(Path(tuning.folder) / 'report.html')}   logs of the trials beside it",
-            style="dim",
-        )
-    )
+    page = wording.short(Path(tuning.folder) / "report.html")
+    parts.append(Text(f"report: {page}   logs of the trials beside it", style="dim"))
     return Padding(Group(*parts), (1, 1, 0, 2), expand=False)
 
 
@@ -195,7 +192,7 @@ def _part(part: Part) -> tuple[Text, Text, Text]:
 
 def _next(tuning: Tuning, recipe: str | None) -> list[RenderableType]:
     assert tuning.winner is not None
-    file = recipe or _short(Path(tuning.folder) / "recipe.toml")
+    file = recipe or wording.short(Path(tuning.folder) / "recipe.toml")
     toml = Recipe(tuning.winner.recipe).to_toml()
     command = "hotlap run "
     if file != "hotlap.toml":
@@ -207,10 +204,3 @@ def _next(tuning: Tuning, recipe: str | None) -> list[RenderableType]:
         Text(""),
         Text.assemble(("train with it: ", "dim"), (command, "bold")),
     ]
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(path)

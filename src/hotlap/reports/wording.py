@@ -6,10 +6,11 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hotlap import stats, units
+from hotlap.answers import Answer, Called, Timed, Trained
 from hotlap.recipes import FILE, Recipe
 from hotlap.records import Profile
 from hotlap.tunings import Run, Speedup, Tuning
@@ -100,8 +101,11 @@ def when(created: str) -> str:
 
 
 def machine(profile: Profile) -> str:
+    return on(profile.environment)
+
+
+def on(environment: Mapping[str, Any]) -> str:
     """NVIDIA H200, torch 2.11.0."""
-    environment = profile.environment
     device = environment.get("device_name") or environment.get("processor") or "CPU"
     version = environment.get("torch")
     return f"{device}, torch {version}" if version else str(device)
@@ -114,6 +118,14 @@ def place(file: str, line: int | None, folder: str) -> str:
     inside = here is not None and path.is_relative_to(here)
     short = str(path.relative_to(here)) if here is not None and inside else file
     return short if line is None else f"{short}:{line}"
+
+
+def short(path: Path) -> str:
+    """Seen from the working directory, where it is below that."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
 
 
 def settings(of: Mapping[str, Any]) -> str:
@@ -147,6 +159,22 @@ def tune_command(tuning: Tuning) -> str:
     if tuning.options.get("steps_planned"):
         options += ["--steps-planned", str(tuning.options["steps_planned"])]
     return shlex.join(["hotlap", "tune", *options, *tuning.command])
+
+
+def study_command(answer: Answer) -> str:
+    words = ["hotlap", "study", answer.study]
+    for name, value in answer.options.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)] if value else []
+    return shlex.join(words)
+
+
+def cell_words(cell: Timed | Trained | Called) -> str:
+    """What was run, and under which recipe."""
+    if isinstance(cell, Called):
+        given = ", ".join(f"{name}={value!r}" for name, value in cell.arguments.items())
+        return f"{cell.function}({given})"
+    recipe = f" under {Recipe(cell.recipe).label()}" if cell.recipe else ""
+    return shlex.join(cell.words) + recipe
 
 
 def baseline_rate(tuning: Tuning) -> float | None:

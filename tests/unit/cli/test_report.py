@@ -138,7 +138,7 @@ def test_a_run_that_is_not_there_is_named(hotlap):
 
 def test_a_folder_without_a_result_is_told(hotlap, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "neither tuning.json nor profile.json" in problem(hotlap("empty"))
+    assert "no tuning.json, study.json or profile.json" in problem(hotlap("empty"))
 
 
 def test_a_folder_of_runs_is_answered_with_one_of_them(hotlap, run):

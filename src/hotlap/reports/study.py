@@ -1,0 +1,92 @@
+"""A study in a terminal: the question, a table that grows row by row, then the reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from hotlap.answers import Answer, Column, Row
+from hotlap.reports import wording
+from hotlap.reports.wording import finite
+
+UNITS: dict[str, Callable[[float | None], str]] = {
+    "seconds": wording.seconds,
+    "bytes": wording.size,
+    "rate": lambda value: wording.rate(value, "").strip(),
+    "share": wording.share,
+    "ratio": wording.ratio,
+    "number": wording.count,
+}
+WIDTHS = {"seconds": 9, "bytes": 9, "rate": 9, "share": 6, "ratio": 7, "number": 6}
+INTERVAL = 20  # further signs for (9,841 to 10,220)
+NAME = 22
+
+
+def shown(row: Row, column: Column) -> str:
+    """A value in its unit, without the interval."""
+    value = row.values.get(column.name)
+    if isinstance(value, str):
+        return value
+    say = UNITS.get(column.unit, wording.count)
+    return say(value)
+
+
+def between(row: Row, column: Column) -> str:
+    """1.21 s to 1.30 s; empty where there is no interval, or where it is no wider than a digit."""
+    found = row.intervals.get(column.name)
+    if found is None or any(finite(end) is None for end in found):
+        return ""
+    say = UNITS.get(column.unit, wording.count)
+    low, high = (say(end) for end in found)
+    return "" if low == high else f"{low} to {high}"
+
+
+def intro(study: str, question: str, machine: str) -> RenderableType:
+    title = Text("hotlap study  ", style="dim")
+    title.append(study, style="default")
+    title.append(f"   {machine}\n", style="dim")
+    return Padding(Group(title, Text(question, style="bold")), (1, 1, 1, 2), expand=False)
+
+
+def header(columns: Sequence[Column]) -> Text:
+    words = [column.title.rjust(_width(column)) for column in columns]
+    return Text("  " + "".ljust(NAME) + " " + " ".join(words), style="dim")
+
+
+def line(row: Row, columns: Sequence[Column]) -> Text:
+    """One row; its reason below it where there is one."""
+    made = Text("  ")
+    name = row.name if len(row.name) <= NAME else row.name[: NAME - 1] + "…"
+    made.append(name.ljust(NAME))
+    if not row.good:
+        made.append(f" {row.status}", style="red")
+        made.append(f"  {row.reason}" if row.reason else "")
+        return made
+    for column in columns:
+        text, range_ = shown(row, column), between(row, column)
+        if column.interval and range_:
+            text += f" ({range_})"
+        made.append(" " + text.rjust(_width(column)))
+    if row.reason:
+        made.append(f"\n    {row.reason}", style="dim")
+    return made
+
+
+def _width(column: Column) -> int:
+    wide = WIDTHS.get(column.unit, 12) + (INTERVAL if column.interval else 0)
+    return max(len(column.title), wide)
+
+
+def outcome(answer: Answer) -> RenderableType:
+    parts: list[RenderableType] = []
+    if not answer.complete:
+        parts.append(Text("The study was stopped early.", style="yellow"))
+    parts += [Text(answer.reading, style="bold"), Text("")]
+    folder = Path(answer.folder)
+    for name in ("report.html", "study.md", "study.json"):
+        parts.append(Text(wording.short(folder / name), style="dim"))
+    return Padding(Group(*parts), (1, 1, 0, 2), expand=False)

@@ -1,0 +1,107 @@
+"""A study as a terminal, a page, Markdown and CSV show it: every row, and no text is obeyed."""
+
+import csv as readers
+import io
+import json
+
+import pytest
+from answered import EVIL, answer
+from rich.console import Console
+from test_html import Page
+
+from hotlap import answers
+from hotlap.answers import Column, Row
+from hotlap.errors import RecordError
+from hotlap.reports import csv, html, markdown, pictures, study
+
+
+@pytest.fixture(scope="module")
+def page():
+    return Page(html.render_answer(answer()))
+
+
+def test_the_page_has_the_reading_every_row_and_every_cell(page):
+    assert page.open == []
+    for words in ("Best: batch 8", "812", "800 to 825", "batch 16", "batch 32", "failed", "x:y("):
+        assert words in page.text
+    assert len(page.figures) == 2
+
+
+def test_text_of_others_is_never_markup(page):
+    text = html.render_answer(answer())
+    assert "<script>alert" not in text
+    assert EVIL in page.text
+    assert "<script>alert" not in markdown.render_answer(answer(options={}))
+
+
+def test_a_study_without_figures_needs_no_plotly():
+    text = html.render_answer(answer(pictures=(), rows=(), cells=()))
+    assert "Nothing was measured that could be drawn" in text
+    assert len(text) < 50_000
+
+
+def test_an_early_end_is_said_everywhere():
+    stopped = answer(complete=False)
+    assert "stopped early" in html.render_answer(stopped)
+    assert "stopped early" in markdown.render_answer(stopped)
+    assert "stopped early" in shown(study.outcome(stopped))
+
+
+def shown(renderable):
+    console = Console(file=io.StringIO(), width=200)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_the_table_of_a_terminal_lines_up():
+    made = answer()
+    header = study.header(made.columns).plain
+    lines = [study.line(row, made.columns).plain for row in made.rows]
+    assert len(header) == len(lines[0])
+    assert lines[0].split()[:6] == ["batch", "8", "812", "(800", "to", "825)"]
+    assert EVIL in lines[1]
+    assert lines[2].split()[2] == "failed"
+
+
+def test_a_value_that_is_not_there_is_a_dash():
+    column = Column(name="rate", title="samples/s", unit="rate")
+    assert study.shown(Row(name="a"), column) == "–"
+    assert study.shown(Row(name="a", values={"rate": float("nan")}), column) == "–"
+    assert study.between(Row(name="a", intervals={"rate": (1.0, float("inf"))}), column) == ""
+
+
+def test_markdown_marks_the_best_and_lists_what_failed():
+    text = markdown.render_answer(answer())
+    assert "| batch 8 (best) | 812 (800 to 825) | 9.80 ms | 5.00 MiB | – |" in text
+    assert "| batch 32 | failed | " in text
+    assert text.startswith("**Best: batch 8 with 812 samples/s.**")
+
+
+def test_csv_has_numbers_intervals_and_what_was_varied():
+    rows = list(readers.DictReader(io.StringIO(csv.render_answer(answer()))))
+    assert [row["row"] for row in rows] == ["batch 8", "batch 16", "batch 32"]
+    assert float(rows[0]["rate"]) == 812.4
+    assert float(rows[0]["rate_high"]) == 825.2
+    assert float(rows[0]["batch"]) == 8
+    assert rows[0]["best"] == "yes"
+    assert rows[1]["rate"] == ""
+
+
+def test_pictures_scale_bytes_and_show_intervals():
+    lines, bars = (pictures.figure(one) for one in answer().pictures)
+    assert lines.data[0]["error_y"]["array"] == [pytest.approx(12.8), None]
+    assert lines.layout["xaxis"]["tickvals"] == [8.0, 16.0]
+    assert bars.layout["barmode"] == "stack"
+    assert bars.data[0]["y"][1] == pytest.approx(2 / (1 << 20))
+    assert "<script" not in json.dumps(bars.data)
+
+
+def test_an_answer_is_the_same_after_it_was_saved(tmp_path):
+    answers.save(answer(), tmp_path / "study.json")
+    assert answers.load(tmp_path) == answer()
+    (tmp_path / "study.json").write_bytes(b'{"schema": 1, "study": 3}')
+    with pytest.raises(RecordError, match="does not fit schema 1"):
+        answers.load(tmp_path)
+    (tmp_path / "study.json").write_bytes(b'{"schema": 99}')
+    with pytest.raises(RecordError, match="Upgrade hotlap"):
+        answers.load(tmp_path)
