@@ -5,6 +5,7 @@
     print(tuning.summary)
     profile = hotlap.profile(["train.py", "--epochs", "90"])
     print(profile.verdict.sentence)
+    print(hotlap.study("workers", quick=True).reading)
 
 Importing hotlap imports neither torch nor any of hotlap's own parts: names load on first use.
 """
@@ -14,7 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hotlap.api import profile, run, tune
+    from hotlap.answers import Answer
+    from hotlap.api import profile, run, study, tune
     from hotlap.errors import (
         CommandFailed,
         HotlapError,
@@ -33,6 +35,8 @@ _HOMES = {
     "profile": "hotlap.api",
     "tune": "hotlap.api",
     "run": "hotlap.api",
+    "study": "hotlap.api",
+    "Answer": "hotlap.answers",
     "Recipe": "hotlap.recipes",
     "Tuning": "hotlap.tunings",
     "Profile": "hotlap.records",
@@ -48,6 +52,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Answer",
     "CommandFailed",
     "Finding",
     "HotlapError",
@@ -63,6 +68,7 @@ __all__ = [
     "load",
     "profile",
     "run",
+    "study",
     "tune",
 ]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from hotlap import tunings
+from hotlap import answers, tunings
 from hotlap.api.tuning import TIMED
 from hotlap.cli import app
 from hotlap.optimizations import OPTIMIZATIONS
@@ -24,17 +24,18 @@ from hotlap.reports import tuning as report
 from hotlap.rules import RULES
 from hotlap.search import book, comparing, guarding, judging, planning, tuner
 from hotlap.settings import Limits
+from hotlap.studies import STUDIES
 from hotlap.trials.folder import HOME
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     [*DOCS.glob("*.md"), *DOCS.glob("rules/*.md"), *DOCS.glob("optimizations/*.md")]
-    + sorted(DOCS.glob("data/*.md"))
+    + sorted([*DOCS.glob("data/*.md"), *DOCS.glob("studies/*.md")])
     + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-VERBS = ("profile", "tune", "run", "report")
+VERBS = ("profile", "tune", "run", "study", "report")
 # Defaults that the code only comes to when it is called: what the page says instead of "none".
 WORDS = {
     ("profile", "--steps"): f"{Limits().steps:g}",
@@ -42,6 +43,7 @@ WORDS = {
     ("profile", "--timeout"): f"{Limits().timeout:g}",
     ("profile", "--out"): f"`./{HOME}`",
     ("tune", "--out"): f"`./{HOME}`",
+    ("study", "--out"): f"`./{HOME}`",
     ("run", "--recipe"): f"`./{FILE}`",
 }
 
@@ -185,6 +187,19 @@ def test_every_optimization_has_its_page_in_the_index() -> None:
         assert f"| numerics | `{one.NUMERICS}`" in text
         assert all(f"`{name}`" in text for name in one.SETTINGS)
         assert all(f"({name}.md)" in text for name in (*one.CONFLICTS, *one.NEEDS))
+
+
+def test_every_study_has_its_page_in_the_index() -> None:
+    index = (DOCS / "studies" / "index.md").read_text()
+    for study in STUDIES:
+        assert f"[{study.NAME}]({study.NAME}.md) | {study.QUESTION}" in index
+        text = (DOCS / "studies" / f"{study.NAME}.md").read_text()
+        assert all(column.title in text for column in study.COLUMNS)
+
+
+def test_the_statuses_of_a_study_are_explained_and_no_others() -> None:
+    table = page("study").partition("### Statuses")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(answers.STATUSES)
 
 
 def test_the_environment_of_a_record_is_described() -> None:

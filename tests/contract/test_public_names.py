@@ -10,11 +10,12 @@ import hotlap
 import hotlap.data
 
 HEAVY = {"torch", "scipy", "plotly", "jinja2", "numpy", "pandas", "matplotlib"}
-VERBS = ("profile", "tune", "run", "report")
+VERBS = ("profile", "tune", "run", "study", "report")
 
 
 def test_the_public_names_are_these_and_no_others():
     assert hotlap.__all__ == [
+        "Answer",
         "CommandFailed",
         "Finding",
         "HotlapError",
@@ -30,6 +31,7 @@ def test_the_public_names_are_these_and_no_others():
         "load",
         "profile",
         "run",
+        "study",
         "tune",
     ]
 
@@ -81,7 +83,7 @@ def test_importing_hotlap_imports_nothing_of_its_own():
 
 def test_the_records_are_read_without_torch():
     loaded, _ = loaded_by(
-        "import hotlap; hotlap.load; hotlap.Profile; hotlap.Tuning; hotlap.Recipe; "
+        "import hotlap; hotlap.load; hotlap.Profile; hotlap.Tuning; hotlap.Recipe; hotlap.Answer; "
         "hotlap.HotlapError"
     )
     assert {"hotlap.records", "hotlap.tunings", "hotlap.recipes"} <= loaded
@@ -111,6 +113,6 @@ def test_the_verbs_are_the_ones_with_a_help():
 
 
 def test_the_verbs_are_loaded_without_torch():
-    loaded, _ = loaded_by("import hotlap; hotlap.profile; hotlap.tune; hotlap.run")
+    loaded, _ = loaded_by("import hotlap; hotlap.profile; hotlap.tune; hotlap.run; hotlap.study")
     assert "hotlap.api" in loaded
     assert loaded & HEAVY == set()

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from hotlap import __version__
-from hotlap.cli import profile, report, run, tune
+from hotlap.cli import profile, report, run, study, tune
 from hotlap.cli.console import fail
 from hotlap.errors import HotlapError, UsageError
 
@@ -43,6 +43,7 @@ def hotlap(
 profile.register(app)
 tune.register(app)
 run.register(app)
+study.register(app)
 report.register(app)
 
 

@@ -1,0 +1,182 @@
+"""hotlap.study: a named list of cells, each in a fresh process, and what they say together."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hotlap import __version__, answers, machine, records
+from hotlap.answers import Answer, Done, Row
+from hotlap.errors import Interrupted, NothingMeasured, RecordError, UsageError
+from hotlap.reports import html, markdown
+from hotlap.studies import named, surroundings
+from hotlap.studies.conducting import Conducted, conduct
+from hotlap.studies.runner import LocalRunner, Runner
+from hotlap.studies.study import Setting, Study
+from hotlap.trials.folder import IMAGES, RunFolder
+
+
+def study(
+    name: str,
+    *,
+    quick: bool = False,
+    device: str | None = None,
+    data: str | os.PathLike[str] | None = None,
+    epochs: int | None = None,
+    seeds: int | None = None,
+    resume: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    runner: Runner | None = None,
+    warn: Callable[[str], None] = lambda text: None,
+    progress: Callable[[dict[str, Any]], None] = lambda state: None,
+    begun: Callable[[Study, dict[str, Any]], None] = lambda study, machine: None,
+    tell: Callable[[Row], None] = lambda row: None,
+) -> Answer:
+    """Runs one of the classic experiments and says what it shows: `hotlap study --list` has them.
+
+    quick: a few seconds on a small model and few images: to see that it works, not to learn from.
+    device: `cpu` or `cuda` (the GPU where there is one).
+    data: a folder or an archive of the CIFAR-10 images; without it, images made from a seed.
+    epochs, seeds: how long each training is and how often it is repeated (the study's own choice).
+    resume: go on with the last study of this name and these options; cells that were measured are
+        not run again.
+    runner: what runs a cell (fresh processes on this machine).
+    warn, progress, begun, tell: called with sentences, states, the study with the machine it runs
+        on, and each row.
+
+    Raises `UsageError`, `NothingMeasured` or `Interrupted`.
+    """
+    chosen = named(name)
+    version, cuda = surroundings.torch_here()
+    gpu = surroundings.gpu_name()
+    options = _options(
+        quick=quick,
+        device=surroundings.device(device, cuda, gpu),
+        data=_images(data),
+        epochs=_positive("--epochs", epochs),
+        seeds=_positive("--seeds", seeds),
+    )
+    home = Path(out) if out is not None else None
+    run, finished = _run_folder(chosen, options, home, resume=resume, warn=warn)
+    setting = Setting(
+        **options, images=str(run.path.parent / IMAGES), cores=max(1, int(machine.cores()))
+    )
+    about = surroundings.describe(version, cuda, gpu if setting.device == "cuda" else None)
+    begun(chosen, about)
+    began = time.monotonic()
+
+    def concluded(found: Conducted, *, complete: bool) -> Answer:
+        seconds = time.monotonic() - began
+        return _conclude(found, options, about, run, seconds, complete=complete)
+
+    found = conduct(
+        chosen,
+        setting,
+        runner or LocalRunner(run.trial, before=run.trials, warn=warn),
+        finished=finished,
+        tell=tell,
+        keep=lambda found: answers.save(concluded(found, complete=False), run.study),
+        progress=progress,
+    )
+    answer = concluded(found, complete=found.complete)
+    _save(answer, run)
+    if not found.complete:
+        raise Interrupted(
+            f"Interrupted. {len(found.done)} of {len(found.plan)} cells are kept in {run.study}; "
+            f"go on with hotlap study {name} --resume and the same options.",
+            answer=answer,
+        )
+    if not any(row.good for row in answer.rows):
+        raise NothingMeasured(
+            f"No cell of the study could be measured. What they printed is in {run.path}",
+            answer=answer,
+        )
+    return answer
+
+
+def _options(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value}
+
+
+def _positive(option: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise UsageError(f"{option} is {value}; it must be positive.")
+    return value
+
+
+def _images(data: str | os.PathLike[str] | None) -> str | None:
+    """Absolute: cells run in folders of their own."""
+    if data is None:
+        return None
+    path = Path(data).expanduser().absolute()
+    if not path.exists():
+        raise UsageError(
+            f"--data {data} is not there. Name a folder or an archive of train/CLASS/*.jpg and "
+            "test/CLASS/*.jpg, or leave it out for images made from a seed."
+        )
+    return str(path)
+
+
+def _run_folder(
+    study: Study,
+    options: dict[str, Any],
+    home: Path | None,
+    *,
+    resume: bool,
+    warn: Callable[[str], None],
+) -> tuple[RunFolder, Sequence[Done]]:
+    words = [f"{name}={value}" for name, value in options.items()]
+    verb = f"study-{study.NAME}"
+    run = RunFolder.latest(verb, command=words, out=home) if resume else None
+    if run is not None:
+        try:
+            finished = [one for one in answers.load(run.study).cells if one.good]
+        except RecordError:  # stopped before its first cell was there
+            finished = []
+        warn(f"Going on in {run.path}: {len(finished)} measured cells are taken from there.")
+        return run, finished
+    if resume:
+        warn(f"There is no study {study.NAME} ({shlex.join(words)}) to go on with; starting one.")
+    run = RunFolder.new(verb, out=home)
+    run.remember(words)
+    return run, ()
+
+
+def _conclude(
+    found: Conducted,
+    options: dict[str, Any],
+    about: dict[str, Any],
+    run: RunFolder,
+    seconds: float,
+    *,
+    complete: bool,
+) -> Answer:
+    study, rows = found.study, found.rows
+    return Answer(
+        schema=answers.SCHEMA,
+        hotlap=__version__,
+        study=study.NAME,
+        question=study.QUESTION,
+        created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        folder=str(run.path),
+        options=options,
+        machine=about,
+        seconds=seconds,
+        columns=study.COLUMNS,
+        rows=tuple(rows),
+        reading=study.read(found.setting, rows),
+        pictures=study.draw(found.setting, rows, found.results),
+        cells=tuple(found.done),
+        complete=complete,
+    )
+
+
+def _save(answer: Answer, run: RunFolder) -> None:
+    answers.save(answer, run.study)
+    text = markdown.render_answer(answer)
+    records.write(text.encode("utf-8", "backslashreplace"), run.markdown)
+    records.write(html.render_answer(answer).encode(errors="replace"), run.report)

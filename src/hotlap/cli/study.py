@@ -1,0 +1,130 @@
+"""hotlap study: the classic experiments on training, with a table, a picture and what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from hotlap import answers, api
+from hotlap.answers import Answer, Column, Row
+from hotlap.cli.console import results, show, warn
+from hotlap.cli.options import Json, Out
+from hotlap.cli.profile import Live, check_writable, live
+from hotlap.errors import Interrupted, NothingMeasured, UsageError
+from hotlap.reports import study as report
+from hotlap.reports import wording
+from hotlap.studies import STUDIES
+from hotlap.studies.study import Study
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "study",
+        help="Run one of the classic experiments on training and say what it shows.",
+        short_help="Run one of the classic experiments on training.",
+    )(study)
+
+
+def study(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one.", show_default=False)
+    ] = None,
+    list_them: Annotated[
+        bool, typer.Option("--list", help="Show which studies there are, and exit.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Seconds on a small model: to see that it works.")
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu or cuda; without it the GPU, if any.", show_default=False),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="CIFAR-10 as a folder or archive of JPEGs; without it made images."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each training; without it the study's own.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs of each row; without it the study's own.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last such study that was stopped.")
+    ] = False,
+    json: Json = None,
+    out: Out = None,
+) -> None:
+    if list_them:
+        _list()
+        return
+    if name is None:
+        raise UsageError("Name a study: hotlap study --list shows which there are.")
+    if json is not None:
+        check_writable(json)
+    try:
+        with live() as state:
+            table = _Growing(state)
+            result = api.study(
+                name,
+                quick=quick,
+                device=device,
+                data=data,
+                epochs=epochs,
+                seeds=seeds,
+                resume=resume,
+                out=out,
+                warn=table.warn,
+                progress=state,
+                begun=table.begin,
+                tell=table.add,
+            )
+    except (Interrupted, NothingMeasured) as error:
+        if error.answer is not None:
+            _finish(error.answer, json)
+        raise
+    _finish(result, json)
+
+
+def _list() -> None:
+    width = max(len(one.NAME) for one in STUDIES)
+    for one in STUDIES:
+        results().print(Text(f"{one.NAME.ljust(width)}  {one.QUESTION}"), soft_wrap=True)
+
+
+def _finish(answer: Answer, json: Path | None) -> None:
+    if json is not None:
+        answers.save(answer, json)
+    print()
+    show(report.outcome(answer))
+
+
+class _Growing:
+    """The table: a row is printed as soon as its last cell has been run."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._console = results()
+        self._columns: tuple[Column, ...] = ()
+
+    def warn(self, text: str) -> None:
+        with self._live.paused():
+            warn(text)
+
+    def begin(self, study: Study, machine: dict[str, Any]) -> None:
+        self._columns = study.COLUMNS
+        with self._live.paused():
+            show(report.intro(study.NAME, study.QUESTION, wording.on(machine)))
+            print()
+        self._print(report.header(self._columns))
+
+    def add(self, row: Row) -> None:
+        self._print(report.line(row, self._columns))
+
+    def _print(self, line: Text) -> None:
+        with self._live.paused():
+            self._console.print(line, soft_wrap=True)
+            self._console.file.flush()

@@ -1,0 +1,84 @@
+"""Runs the cells of a study one after the other; keeps each, and goes on where one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from hotlap import answers
+from hotlap.answers import Done, Row
+from hotlap.errors import Interrupted
+from hotlap.studies.runner import Runner
+from hotlap.studies.study import AnyCell, Results, Setting, Study
+
+Tell = Callable[[Row], None]
+
+
+@dataclass
+class Conducted:
+    """What is known so far."""
+
+    study: Study
+    setting: Setting
+    plan: Sequence[AnyCell]
+    done: list[Done] = field(default_factory=list)
+    complete: bool = True
+
+    @property
+    def results(self) -> Results:
+        return Results(self.plan, self.done)
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.study.tabulate(self.setting, self.results)
+
+
+def conduct(
+    study: Study,
+    setting: Setting,
+    runner: Runner,
+    *,
+    finished: Sequence[Done] = (),
+    tell: Tell = lambda row: None,
+    keep: Callable[[Conducted], None] = lambda conducted: None,
+    progress: Callable[[dict[str, Any]], None] = lambda state: None,
+) -> Conducted:
+    """Cells that are in `finished` and went well are taken from there.
+
+    `keep` gets what is known after each cell, `tell` each row when its last cell has been run.
+    Ctrl-C ends it; what was measured until then is in the answer.
+    """
+    plan = study.plan(setting)
+    known = {_key(one.cell): one for one in finished if one.good}
+    found = Conducted(study, setting, plan)
+    for number, cell in enumerate(plan, 1):
+        label = f"{number}/{len(plan)} {cell.row}"
+        try:
+            done = known.get(_key(cell)) or _run(cell, runner, _labelled(progress, label))
+            found.done.append(done)
+            keep(found)
+            if all(other.row != cell.row for other in plan[number:]):
+                tell(next(row for row in found.rows if row.name == cell.row))
+        except (Interrupted, KeyboardInterrupt):
+            found.complete = False
+            break
+    return found
+
+
+def _run(cell: AnyCell, runner: Runner, progress: Callable[[dict[str, Any]], None]) -> Done:
+    if cell.skip:
+        return Done(cell=cell, status=answers.SKIPPED, reason=cell.skip)
+    return runner.run(cell, progress=progress)
+
+
+def _labelled(
+    progress: Callable[[dict[str, Any]], None], label: str
+) -> Callable[[dict[str, Any]], None]:
+    return lambda state: progress({**state, "recipe": label})
+
+
+def _key(cell: AnyCell) -> bytes:
+    return msgspec.json.encode(cell, order="deterministic")

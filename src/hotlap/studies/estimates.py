@@ -1,0 +1,110 @@
+"""From runs to figures with intervals, and which of them differ beyond the noise.
+
+Fresh processes differ by more than what is timed within one of them, so intervals come from the
+spread between runs, pooled over all rows of a study, as a tuning's do (search/comparing.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hotlap import stats
+from hotlap.search import comparing
+from hotlap.search.comparing import Spread
+from hotlap.tunings import Run, Speedup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    value: float
+    low: float
+    high: float
+    runs: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+
+class Costs:
+    """Seconds (or anything positive that is better when small) of each row, run by run."""
+
+    def __init__(
+        self,
+        costs: Mapping[str, Sequence[float]],
+        windows: Mapping[str, Sequence[Sequence[float]]] | None = None,
+    ) -> None:
+        within = windows or {}
+        self._runs = {
+            name: [
+                Run(folder="", step_seconds=value, windows=tuple(own))
+                for value, own in zip(values, within.get(name) or [()] * len(values), strict=True)
+                if value > 0
+            ]
+            for name, values in costs.items()
+        }
+        self.spread: Spread = comparing.spread(self._runs.values())
+
+    @property
+    def measured(self) -> list[str]:
+        return [name for name, runs in self._runs.items() if runs]
+
+    def estimate(self, name: str) -> Estimate | None:
+        """The geometric mean of its runs."""
+        logs = [math.log(value) for value in comparing.costs(self._runs.get(name, ()))]
+        if not logs:
+            return None
+        middle = stats.mean(logs)
+        half = stats.student(self.spread.degrees) * self.spread.deviation / math.sqrt(len(logs))
+        return Estimate(
+            value=math.exp(middle),
+            low=math.exp(middle - half),
+            high=math.exp(middle + half),
+            runs=len(logs),
+        )
+
+    def rate(self, name: str, amount: float = 1.0) -> Estimate | None:
+        """`amount` over the cost: samples a second from seconds a sample."""
+        found = self.estimate(name)
+        if found is None:
+            return None
+        return Estimate(
+            value=amount / found.value,
+            low=amount / found.high,
+            high=amount / found.low,
+            runs=found.runs,
+        )
+
+    def gain(self, name: str, *, over: str) -> Speedup | None:
+        """How many times better it is than another row."""
+        return comparing.speedup(self._runs.get(over, ()), self._runs.get(name, ()), self.spread)
+
+    @property
+    def best(self) -> str | None:
+        found = {name: self.estimate(name) for name in self.measured}
+        known = {name: one.value for name, one in found.items() if one is not None}
+        return min(known, key=known.__getitem__) if known else None
+
+    def alike(self, name: str, *, within: float = 0.0) -> list[str]:
+        """Rows that are not proven to cost more than this one, or by no more than `within`."""
+        found = []
+        for other in self.measured:
+            gain = self.gain(name, over=other)
+            if other == name or gain is None:
+                continue
+            if gain.low <= 1.0 or gain.ratio <= 1.0 + within:
+                found.append(other)
+        return found
+
+
+def mean(values: Sequence[float]) -> Estimate | None:
+    """The plain mean over seeds with its 95 % interval; one value knows nothing of its spread."""
+    if not values:
+        return None
+    middle, half = stats.mean(values), 0.0
+    if len(values) > 1:
+        error = math.sqrt(stats.variance(values) / len(values))
+        half = stats.student(len(values) - 1) * error
+    return Estimate(value=middle, low=middle - half, high=middle + half, runs=len(values))

@@ -1,0 +1,229 @@
+"""What a study is, and what its file may ask for: the setting, plans, and rows.
+
+A study is a module: its docstring is its page, and it has the names below. Everything it decides
+comes from its arguments, so that a test can ask it with figures that were made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from hotlap import answers, stats, units
+from hotlap.answers import Called, Column, Done, Picture, Row, Series, Timed, Trained, Value
+from hotlap.studies.estimates import Estimate
+from hotlap.tunings import Speedup
+
+AnyCell = Timed | Trained | Called
+T = TypeVar("T")
+CellT = TypeVar("CellT", Timed, Trained, Called)
+_PYTHON = ("python", "-m")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What was asked for, and what there is to do it with."""
+
+    quick: bool = False
+    device: str = "cpu"
+    data: str | None = None  # a folder or an archive of images; None: synthetic ones
+    images: str | None = None  # the folder where images that are ready are kept
+    epochs: int | None = None
+    seeds: int | None = None
+    cores: int = 1
+
+    def pick(self, quick: T, full: T) -> T:
+        return quick if self.quick else full
+
+    def workload(self, name: str, *options: object) -> tuple[str, ...]:
+        """`python -m hotlap.workloads.NAME` on the device and the images that were asked for.
+
+        Those are CIFAR-10, so another workload gets its synthetic ones.
+        """
+        words = ["--device", self.device]
+        if name == "cifar":
+            words += ["--data", self.data or "synthetic"]
+            words += ["--cache", self.images] if self.images is not None else []
+        module = f"hotlap.workloads.{name}"
+        return (*_PYTHON, module, *words, "--quiet", *map(str, options))
+
+
+class Study(Protocol):
+    __doc__: str | None
+    NAME: str
+    QUESTION: str
+    COLUMNS: tuple[Column, ...]
+
+    def plan(self, setting: Setting) -> Sequence[AnyCell]:
+        """The cells in the order they are run."""
+
+    def tabulate(self, setting: Setting, results: Results) -> list[Row]:
+        """A row for each name in the plan, whatever became of its cells.
+
+        It is asked after each cell, and a row is shown when its last cell has been run: a column
+        may compare with rows that stand above, never with those below.
+        """
+
+    def read(self, setting: Setting, rows: Sequence[Row]) -> str:
+        """One or two sentences that follow from the rows; they name the best one."""
+
+    def draw(self, setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
+        """At least one picture where anything was measured."""
+
+
+class Results:
+    """Cells that were run, by row, in the order in which the plan finishes the rows."""
+
+    def __init__(self, plan: Sequence[AnyCell], done: Sequence[Done]) -> None:
+        last = {cell.row: at for at, cell in enumerate(plan)}
+        self._by_row: dict[str, list[Done]] = {
+            row: [] for row in sorted(last, key=last.__getitem__)
+        }
+        for one in done:
+            self._by_row.setdefault(one.cell.row, []).append(one)
+
+    @property
+    def rows(self) -> list[str]:
+        return list(self._by_row)
+
+    def of(self, row: str) -> list[Done]:
+        return self._by_row.get(row, [])
+
+    def good(self, row: str) -> list[Done]:
+        return [one for one in self.of(row) if one.good]
+
+    def figures(self, row: str, name: str) -> list[float]:
+        """One figure of every cell of the row that has it."""
+        found = [one.figures.get(name) for one in self.good(row)]
+        return [float(one) for one in found if isinstance(one, (int, float))]
+
+
+def interleaved(cells: Sequence[CellT], runs: int) -> list[CellT]:
+    """All of them, then all again the other way round: a machine that drifts favours nobody.
+
+    The last round goes forward, so that rows are finished from the first to the last.
+    """
+    planned = []
+    for run in range(runs):
+        forward = (runs - 1 - run) % 2 == 0
+        for cell in cells if forward else reversed(cells):
+            planned.append(msgspec.structs.replace(cell, run=run))
+    return planned
+
+
+def row(
+    name: str,
+    results: Results,
+    values: Callable[[list[Done]], Mapping[str, Value]],
+    *,
+    fixed: Mapping[str, Value] | None = None,
+) -> Row:
+    """Its values from the cells that went well; the reason of the first that did not, else.
+
+    `fixed` are values the row has in any case: what was varied, as a number. They need no column,
+    since the row's name says the same to people; programs find them in the JSON and the CSV.
+    """
+    done, good = results.of(name), results.good(name)
+    bad = [one for one in done if not one.good]
+    known: dict[str, Value] = dict(fixed or {})
+    if not good:
+        first = bad[0] if bad else None
+        status = first.status if first else answers.NOT_RUN
+        return Row(name=name, values=known, status=status, reason=first.reason if first else "")
+    said = ""
+    if bad:
+        said = f"{units.plural(len(bad), 'run')} of {len(done)} {bad[0].status}: {bad[0].reason}"
+    return Row(name=name, values={**known, **values(good)}, reason=said, runs=len(good))
+
+
+def epochs(done: Done, name: str, *, first: bool = False) -> list[float]:
+    """A figure of the epochs a workload logged; the first counts only where it is the only one."""
+    logged = [one for one in done.figures.get("epochs") or () if number_of(one, name) is not None]
+    counted = logged if first or len(logged) < 2 else logged[1:]
+    return [float(one[name]) for one in counted]
+
+
+def epoch_means(done: Sequence[Done], name: str) -> list[float]:
+    """The mean over the epochs of each run that logged the figure."""
+    found = [epochs(one, name) for one in done]
+    return [stats.mean(one) for one in found if one]
+
+
+def with_values(one: Row, **values: Value) -> Row:
+    return msgspec.structs.replace(one, values={**one.values, **values})
+
+
+def with_estimate(one: Row, column: str, found: Estimate | None) -> Row:
+    """The figure with its interval; as it was where there is none."""
+    if found is None:
+        return one
+    return msgspec.structs.replace(
+        with_values(one, **{column: found.value}),
+        intervals={**one.intervals, column: found.interval},
+    )
+
+
+def with_gain(one: Row, column: str, found: Speedup | None) -> Row:
+    """How many times better than another row it is, with the interval of that ratio."""
+    if found is None:
+        return one
+    return msgspec.structs.replace(
+        with_values(one, **{column: found.ratio}),
+        intervals={**one.intervals, column: (found.low, found.high)},
+    )
+
+
+def with_phases(cell: Timed) -> Timed:
+    """The first run of a row is looked into as well, which takes some seconds more."""
+    return msgspec.structs.replace(cell, phases=True) if cell.run == 0 else cell
+
+
+def with_best(rows: Sequence[Row], name: str | None) -> list[Row]:
+    return [msgspec.structs.replace(one, best=one.name == name) for one in rows]
+
+
+def best(rows: Sequence[Row]) -> Row | None:
+    return next((one for one in rows if one.best), None)
+
+
+def nothing(rows: Sequence[Row]) -> str:
+    """What there is to read where no row was measured."""
+    reasons = sorted({f"{one.name}: {one.reason or one.status}" for one in rows if not one.good})
+    return "Nothing was measured. " + "; ".join(reasons[:3])
+
+
+def missing(rows: Sequence[Row]) -> str:
+    """A sentence about the rows that have no figures; empty where all have."""
+    left = [one for one in rows if not one.good]
+    if not left:
+        return ""
+    names = units.listed([f"{one.name} ({one.status})" for one in left])
+    return f" Without figures: {names}."
+
+
+def overlap(one: Row, other: Row, column: str) -> bool:
+    """Whether their difference is within the noise: each figure lies in the other's interval."""
+    mine, theirs = one.intervals.get(column), other.intervals.get(column)
+    a, b = one.number(column), other.number(column)
+    if mine is None or theirs is None or a is None or b is None:
+        return False
+    return theirs[0] <= a <= theirs[1] or mine[0] <= b <= mine[1]
+
+
+def series(name: str, at: Sequence[float | str], rows: Sequence[Row], column: str) -> Series:
+    """One column of the rows, with its intervals, to be drawn."""
+    return Series(
+        name=name,
+        x=tuple(at),
+        y=tuple(one.number(column) for one in rows),
+        low=tuple(one.intervals.get(column, (None, None))[0] for one in rows),
+        high=tuple(one.intervals.get(column, (None, None))[1] for one in rows),
+    )
+
+
+def number_of(figures: Mapping[str, Any], name: str) -> float | None:
+    value = figures.get(name)
+    return float(value) if isinstance(value, (int, float)) else None

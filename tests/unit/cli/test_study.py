@@ -1,0 +1,154 @@
+"""hotlap study with a runner that only does arithmetic: table, files, exit codes, going on."""
+
+from __future__ import annotations
+
+import json
+
+import made_up
+import pytest
+import typer
+from made_up import Told
+from typer.testing import CliRunner
+
+import hotlap
+from hotlap.api import studying
+from hotlap.cli import report, study
+from hotlap.errors import HotlapError, Interrupted
+from hotlap.studies import STUDIES
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """`call(told, "made-up", ...)` runs the verb on a study of the rows a, b and c."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(studying.surroundings, "torch_here", lambda: ("2.13.0", None))
+    monkeypatch.setattr(studying.surroundings, "gpu_name", lambda: None)
+    plain = studying.named
+    chosen = made_up.made(["a", "b", "c"])
+    monkeypatch.setattr(
+        studying, "named", lambda name: chosen if name == chosen.NAME else plain(name)
+    )
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    study.register(app)
+    report.register(app)
+
+    def run(told, *words):
+        runner = Told(told)
+        monkeypatch.setattr(studying, "LocalRunner", lambda *given, **more: runner)
+        result = CliRunner().invoke(app, [*map(str, words)])
+        result.ran = runner.ran
+        return result
+
+    return run
+
+
+def code(result):
+    error = result.exception
+    return error.exit_code if isinstance(error, HotlapError) else result.exit_code
+
+
+def test_the_list_names_every_study_with_its_question(call):
+    result = call({}, "study", "--list")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len(lines) == len(STUDIES)
+    for line, one in zip(lines, STUDIES, strict=True):
+        assert line.split()[0] == one.NAME
+        assert line.endswith(one.QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["wrokers"], "There is no study wrokers. Did you mean workers?"),
+        (["zzz"], "There is no study zzz. There are workers"),
+        ([], "Name a study: hotlap study --list"),
+        (["made-up", "--device", "tpu"], "--device is tpu"),
+        (["made-up", "--device", "cuda"], "has no CUDA"),
+        (["made-up", "--data", "nowhere"], "--data nowhere is not there"),
+        (["made-up", "--epochs", "0"], "--epochs is 0; it must be positive"),
+        (["made-up", "--seeds", "-1"], "--seeds is -1; it must be positive"),
+        (["made-up", "--json", "no/such/file"], "the folder"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(call, tmp_path, words, sentence):
+    result = call({}, "study", *words)
+    assert code(result) == 2
+    assert sentence in str(result.exception)
+    assert result.ran == []
+    assert not list(tmp_path.glob(".hotlap/study-*"))
+
+
+def test_a_study_prints_its_table_its_reading_and_its_files(call, tmp_path):
+    result = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up", "--json", "answer.json")
+    assert result.exit_code == 0, result.output
+    assert "Which one?" in result.stdout
+    assert [line.split()[0] for line in result.stdout.splitlines() if " s" in line][:1]
+    assert "Best: b." in result.stdout
+    (folder,) = (tmp_path / ".hotlap").glob("study-made-up-*")
+    for name in ("study.json", "study.md", "report.html"):
+        assert (folder / name).is_file()
+        assert f".hotlap/{folder.name}/{name}" in result.stdout
+    saved = json.loads((folder / "study.json").read_text())
+    assert saved == json.loads((tmp_path / "answer.json").read_text())
+    assert saved["complete"]
+    assert saved["machine"]["torch"] == "2.13.0"
+
+
+def test_a_failing_cell_is_a_row_and_the_study_ends_well(call):
+    result = call({"a": "planted failure", "b": 1.0, "c": 3.0}, "study", "made-up")
+    assert result.exit_code == 0
+    assert "planted failure" in result.stdout
+    assert "Best: b. Without figures: a (failed)." in result.stdout
+
+
+def test_where_every_cell_fails_nothing_was_measured(call, tmp_path):
+    result = call(dict.fromkeys("abc", "planted failure"), "study", "made-up")
+    assert code(result) == 4
+    assert "Nothing was measured. a: planted failure" in result.stdout
+    assert list(tmp_path.glob(".hotlap/study-made-up-*/report.html"))
+
+
+def test_after_an_interruption_the_rest_is_run_with_resume(call, tmp_path):
+    first = call({"a": 2.0, "b": Interrupted}, "study", "made-up", "--quick", "--json", "one.json")
+    assert code(first) == 130
+    assert "1 of 3 cells are kept" in str(first.exception)
+    assert "Best: a." in first.stdout
+    assert not json.loads((tmp_path / "one.json").read_text())["complete"]
+    again = call({"b": 1.0, "c": 3.0}, "study", "made-up", "--quick", "--resume")
+    assert again.exit_code == 0, again.output
+    assert again.ran == ["b", "c"]
+    assert "1 measured cells are taken from there" in again.stderr
+    assert "Best: b." in again.stdout
+    assert len(list(tmp_path.glob(".hotlap/study-made-up-*"))) == 1
+
+
+def test_other_options_are_another_study_to_go_on_with(call, tmp_path):
+    call({"a": 2.0, "b": Interrupted}, "study", "made-up", "--quick")
+    other = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up", "--epochs", 3, "--resume")
+    assert other.ran == ["a", "b", "c"]
+    assert "There is no study made-up" in other.stderr
+
+
+@pytest.mark.parametrize("format", ["html", "markdown", "json", "csv"])
+def test_the_report_of_a_study_can_be_written_again(call, tmp_path, format):
+    call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up")
+    result = call({}, "report", "--format", format, "--output", "again")
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "again").read_text()
+    assert "b" in text
+    (folder,) = (tmp_path / ".hotlap").glob("study-made-up-*")
+    name = {"html": "report.html", "markdown": "study.md", "json": "study.json"}.get(format)
+    assert name is None or (folder / name).read_text() == text
+
+
+def test_python_gets_the_answer(call, tmp_path):
+    call({}, "study", "--list")
+    told = Told({"a": 2.0, "b": 1.0, "c": 3.0})
+    rows = []
+    found = hotlap.study("made-up", quick=True, runner=told, out=tmp_path / "out", tell=rows.append)
+    assert isinstance(found, hotlap.Answer)
+    assert found.best.name == "b"
+    assert [row.name for row in rows] == ["a", "b", "c"]
+    assert found.options == {"quick": True, "device": "cpu"}

@@ -1,0 +1,50 @@
+"""Intervals from the spread between runs, and which rows differ beyond it."""
+
+import pytest
+
+from hotlap.studies.estimates import Costs, mean
+
+
+def test_an_estimate_lies_in_its_interval_and_a_rate_is_its_inverse():
+    costs = Costs({"a": [1.0, 1.02], "b": [2.0, 2.05]})
+    cost, rate = costs.estimate("a"), costs.rate("a", amount=10)
+    assert cost.low < cost.value < cost.high
+    assert rate.value == pytest.approx(10 / cost.value)
+    assert rate.low == pytest.approx(10 / cost.high)
+    assert cost.runs == 2
+
+
+def test_what_is_twice_as_dear_is_not_alike_and_what_is_a_little_dearer_is():
+    costs = Costs({"a": [1.0, 1.02], "b": [2.0, 2.05], "c": [1.01, 1.03]})
+    assert costs.best == "a"
+    assert costs.alike("a") == ["c"]
+    assert costs.gain("a", over="b").low > 1.5
+
+
+def test_a_difference_may_be_proven_and_still_too_small_to_matter():
+    costs = Costs({"a": [1.0] * 8, "b": [1.04] * 8})
+    assert costs.alike("a") == []
+    assert costs.alike("a", within=0.05) == ["b"]
+
+
+def test_rows_without_figures_have_no_estimate():
+    costs = Costs({"a": [], "b": [0.0]})
+    assert costs.measured == []
+    assert costs.best is None
+    assert costs.estimate("a") is None
+    assert costs.rate("nobody") is None
+
+
+def test_windows_that_scatter_within_a_run_widen_the_interval():
+    steady = Costs({"a": [1.0]}, {"a": [[1.0, 1.0, 1.0]]}).estimate("a")
+    restless = Costs({"a": [1.0]}, {"a": [[0.5, 1.0, 1.5]]}).estimate("a")
+    assert restless.high - restless.low > steady.high - steady.low
+
+
+def test_the_mean_of_one_seed_knows_nothing_of_its_spread():
+    assert mean([]) is None
+    assert mean([0.7]).interval == (0.7, 0.7)
+    found = mean([0.6, 0.7, 0.8])
+    assert found.value == pytest.approx(0.7)
+    assert found.low < 0.6
+    assert found.high > 0.8

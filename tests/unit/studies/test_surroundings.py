@@ -1,0 +1,54 @@
+"""What there is to work with, without importing torch."""
+
+import sys
+
+import pytest
+
+from hotlap.errors import UsageError
+from hotlap.studies import surroundings
+
+
+def test_the_version_of_torch_is_read_from_its_file(monkeypatch, tmp_path):
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "version.py").write_text(
+        "__version__ = '2.9.1+cu130'\ncuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert surroundings.torch_here() == ("2.9.1+cu130", "13.0")
+
+
+def test_without_torch_the_next_move_is_said(monkeypatch):
+    monkeypatch.setattr(surroundings.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="Install hotlap into the environment that trains"):
+        surroundings.torch_here()
+
+
+@pytest.mark.parametrize(
+    ("asked", "cuda", "gpu", "device"),
+    [
+        (None, None, None, "cpu"),
+        (None, "13.0", None, "cpu"),
+        (None, None, "H200", "cpu"),
+        (None, "13.0", "H200", "cuda"),
+        ("cpu", "13.0", "H200", "cpu"),
+        ("cuda", "13.0", "H200", "cuda"),
+    ],
+)
+def test_the_gpu_is_taken_where_torch_can_use_one(asked, cuda, gpu, device):
+    assert surroundings.device(asked, cuda, gpu) == device
+
+
+@pytest.mark.parametrize(
+    ("asked", "cuda", "gpu", "sentence"),
+    [
+        ("tpu", "13.0", "H200", "one of cpu, cuda"),
+        ("cuda", None, "H200", "has no CUDA"),
+        ("cuda", "13.0", None, "no NVIDIA GPU"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(asked, cuda, gpu, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        surroundings.device(asked, cuda, gpu)

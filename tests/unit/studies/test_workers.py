@@ -1,0 +1,89 @@
+"""What is said of loader workers follows from the figures, whatever they are."""
+
+import pytest
+
+from hotlap.answers import MEASURED, TIMED_OUT, Done
+from hotlap.studies import workers
+from hotlap.studies.study import Results, Setting
+
+FULL = Setting(cores=4)
+
+
+def results(figures, setting=FULL, jitter=0.01):
+    """`figures`: loading and computing seconds by number of workers; None for a failure."""
+    plan = workers.plan(setting)
+    done = []
+    for cell in plan:
+        told = figures.get(int(cell.row.split()[0]))
+        if told is None:
+            done.append(Done(cell=cell, status=TIMED_OUT, reason="not finished after 900 s"))
+            continue
+        loading, computing = (value * (1 + jitter * cell.run) for value in told)
+        epoch = {
+            "loading_seconds": loading,
+            "training_seconds": computing,
+            "total_seconds": loading + computing,
+        }
+        first = {name: 50 * value for name, value in epoch.items()}
+        done.append(Done(cell=cell, status=MEASURED, figures={"epochs": [first, epoch]}))
+    return Results(plan, done)
+
+
+def read(figures, setting=FULL):
+    rows = workers.tabulate(setting, results(figures, setting))
+    return rows, workers.read(setting, rows)
+
+
+@pytest.mark.parametrize(
+    ("cores", "counts"), [(1, [0, 1]), (2, [0, 1, 2]), (6, [0, 1, 2, 4, 6]), (16, None)]
+)
+def test_counts_go_up_to_the_cores(cores, counts):
+    found = workers.counts(Setting(cores=cores))
+    assert found == counts or found == [0, 1, 2, 4, 8, 16]
+
+
+def test_the_first_epoch_does_not_count_where_there_are_others():
+    rows, _ = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (1.0, 2.0), 4: (0.1, 2.0)})
+    assert rows[0].number("loading_seconds") == pytest.approx(4.0, rel=0.02)
+
+
+def test_loading_that_is_hidden_is_the_reason_to_stop():
+    rows, said = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0), 4: (0.1, 2.3)})
+    assert next(row.name for row in rows if row.best) == "2 workers"
+    assert said.startswith("Best: 2 workers, 2.11 s an epoch; more cannot gain much")
+    assert "with 4 workers the epoch takes 1.14 times as long" in said
+    assert "computing" in said
+
+
+def test_as_many_workers_as_cores_and_still_waiting_is_said():
+    _, said = read({0: (8.0, 2.0), 1: (6.0, 2.0), 2: (4.0, 2.0), 4: (2.0, 2.0)})
+    assert "Best: 4 workers" in said
+    assert "still waits 50 % of its time for images, with 4 cores to use" in said
+
+
+def test_no_workers_can_be_best():
+    _, said = read({0: (0.1, 2.0), 1: (0.2, 3.0), 2: (0.2, 3.1), 4: (0.3, 3.5)})
+    assert "Best: 0 workers" in said
+    assert "loading is only 4.8 % of the epoch" in said
+
+
+def test_rows_within_the_noise_of_the_best_are_named():
+    _, said = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0), 4: (0.1, 2.01)})
+    assert "(4 workers within the noise of it)" in said
+
+
+def test_failed_cells_are_named_and_all_failed_is_said():
+    rows, said = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0)})
+    assert rows[-1].status == "timed out"
+    assert said.endswith("Without figures: 4 workers (timed out).")
+    rows, said = read({})
+    assert not any(row.best for row in rows)
+    assert said.startswith("Nothing was measured.")
+    assert workers.draw(FULL, rows, results({})) == ()
+
+
+def test_the_picture_has_both_parts_of_every_epoch():
+    found = results({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0)})
+    (picture,) = workers.draw(FULL, workers.tabulate(FULL, found), found)
+    assert [one.name for one in picture.series] == ["loading", "compute"]
+    assert picture.series[0].x == ("0 workers", "1 worker", "2 workers")
