@@ -1,12 +1,13 @@
-"""Writes what the docs take from the code: a page per rule and per optimization, the settings of a
-recipe, the fields of the records, figures of recorded benchmarks.
+"""Writes what the docs take from the code: a page per rule, optimization and study, the
+settings of a recipe, the fields of the records, figures of recorded benchmarks.
 
     python docs/generate.py            writes
     python docs/generate.py --check    exits 1 and names the pages that are stale
 
-A whole page is written for each rule and each optimization. In a page written by hand, what stands
-between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced. A docstring without its four
-sections, or a field without a description, ends in an error. The parts are in docs/generating/.
+A whole page is written for each rule, optimization and study. In a page written by hand, what
+stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is replaced. A docstring without its
+four sections, or a field without a description, ends in an error. The parts are in
+docs/generating/.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ for folder in (DOCS, ROOT / "src"):
         sys.path.insert(0, str(folder))
 
 from generating import (  # noqa: E402
+    answer_fields,
     false_positives,
     optimizations,
     overhead,
     profile_fields,
     rules,
+    studies,
     tables,
     tuning_fields,
 )
 from generating.pages import Missing, replaced  # noqa: E402
 
-from hotlap import records, tunings  # noqa: E402
+from hotlap import answers, records, tunings  # noqa: E402
 
-FOLDERS = (rules.FOLDER, optimizations.FOLDER)  # all pages in them are generated
+FOLDERS = (rules.FOLDER, optimizations.FOLDER, studies.FOLDER)  # all pages in them are generated
 
 
 def profile_tables() -> str:
@@ -58,12 +61,18 @@ def tuning_tables() -> str:
     return tables.fields(tuning_fields.FIELDS, elsewhere=elsewhere).rstrip()
 
 
+def answer_tables() -> str:
+    tables.complete(answers, answer_fields.FIELDS, without={answers.Cell})  # its kinds have them
+    return tables.fields(answer_fields.FIELDS).rstrip()
+
+
 def pages() -> dict[Path, str]:
     """Every page that is generated, or holds a generated part, as it should be."""
-    wanted = {**dict(rules.made()), **dict(optimizations.made())}
+    wanted = {**dict(rules.made()), **dict(optimizations.made()), **dict(studies.made())}
     for file, name, content in (
         ("record.md", "fields", profile_tables()),
         ("tune.md", "fields", tuning_tables()),
+        ("study.md", "fields", answer_tables()),
         ("tune.md", "false-positives", false_positives.sentences()),
         ("recipes.md", "settings", optimizations.settings_table()),
         ("measurement.md", "overhead", overhead.table()),
