@@ -113,11 +113,15 @@ def _values(done: list[Done]) -> dict[str, Value]:
 
 
 def knee(known: Costs) -> str | None:
-    """The smallest batch that is nearly as fast as the fastest, or not proven to be slower."""
+    """The smallest batch that is nearly as fast as the fastest.
+
+    By the figures alone: intervals that are wide because the machine was busy must not make a
+    slow batch look good enough. What they cannot tell apart is said in the reading.
+    """
     best = known.best
     if best is None:
         return None
-    return min([best, *known.alike(best, within=NEARLY)], key=_batch)
+    return min([best, *known.near(best, within=NEARLY)], key=_batch)
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
@@ -140,6 +144,10 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     if waits is not None and waits > FELT:
         said += f". There the step waits {units.share(waits)} of its time for input, so this is "
         said += "the limit of the loader rather than of the device"
+    smaller = [one for one in good if _batch(one.name) < _batch(best.name)]
+    alike = [one.name for one in smaller if study.overlap(one, best, RATE)]
+    if alike:
+        said += f". {units.listed(alike).capitalize()} cannot be told from it within the noise"
     return f"{said}.{study.missing(rows)}"
 
 

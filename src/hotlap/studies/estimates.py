@@ -87,16 +87,19 @@ class Costs:
         known = {name: one.value for name, one in found.items() if one is not None}
         return min(known, key=known.__getitem__) if known else None
 
-    def alike(self, name: str, *, within: float = 0.0) -> list[str]:
-        """Rows that are not proven to cost more than this one, or by no more than `within`."""
-        found = []
-        for other in self.measured:
-            gain = self.gain(name, over=other)
-            if other == name or gain is None:
-                continue
-            if gain.low <= 1.0 or gain.ratio <= 1.0 + within:
-                found.append(other)
-        return found
+    def alike(self, name: str) -> list[str]:
+        """Rows that are not proven to cost more than this one."""
+        gains = {other: self.gain(name, over=other) for other in self.measured if other != name}
+        return [other for other, gain in gains.items() if gain is not None and gain.low <= 1.0]
+
+    def near(self, name: str, *, within: float) -> list[str]:
+        """Rows that cost more by no more than this share, as far as their figures go."""
+        gains = {other: self.gain(name, over=other) for other in self.measured if other != name}
+        return [
+            other
+            for other, gain in gains.items()
+            if gain is not None and gain.ratio <= 1.0 + within
+        ]
 
 
 def mean(values: Sequence[float]) -> Estimate | None:

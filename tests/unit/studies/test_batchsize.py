@@ -9,7 +9,7 @@ from hotlap.studies.study import Results, Setting
 FULL = Setting(device="cuda", cores=8)
 
 
-def results(rates, *, waits=None, setting=FULL):
+def results(rates, *, waits=None, setting=FULL, jitter=0.01):
     plan = batchsize.plan(setting)
     done = []
     for cell in plan:
@@ -19,7 +19,7 @@ def results(rates, *, waits=None, setting=FULL):
             reason = "torch.OutOfMemoryError: CUDA out of memory"
             done.append(Done(cell=cell, status=OUT_OF_MEMORY, reason=reason))
             continue
-        cost = (1 + 0.01 * cell.run) / rate
+        cost = (1 + jitter * cell.run) / rate
         figures = {"sample_seconds": cost, "step_seconds": cost * batch, "windows": [cost] * 3}
         figures["peak_bytes"] = batch << 20
         figures["phases"] = {"input": waits if cell.run == 0 else None}
@@ -46,6 +46,12 @@ def test_the_knee_is_the_smallest_batch_that_is_nearly_as_fast():
     assert rows[1].number("gain") == pytest.approx(1.9, rel=0.01)
     low, high = rows[1].intervals["samples_per_second"]
     assert low < 1900 < high
+
+
+def test_a_restless_machine_makes_no_small_batch_look_good_enough():
+    rows, said = read(RISING, jitter=5.0)
+    assert rows[-1].best
+    assert "batch 2,048 cannot be told from it within the noise" in said
 
 
 def test_where_the_largest_is_fastest_it_is_said_that_it_still_paid():

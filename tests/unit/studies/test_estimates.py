@@ -24,7 +24,13 @@ def test_what_is_twice_as_dear_is_not_alike_and_what_is_a_little_dearer_is():
 def test_a_difference_may_be_proven_and_still_too_small_to_matter():
     costs = Costs({"a": [1.0] * 8, "b": [1.04] * 8})
     assert costs.alike("a") == []
-    assert costs.alike("a", within=0.05) == ["b"]
+    assert costs.near("a", within=0.05) == ["b"]
+
+
+def test_noise_makes_rows_alike_but_not_near():
+    costs = Costs({"a": [1.0, 9.0], "b": [4.0, 30.0]})
+    assert costs.alike("a") == ["b"]
+    assert costs.near("a", within=0.05) == []
 
 
 def test_rows_without_figures_have_no_estimate():
