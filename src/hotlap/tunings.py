@@ -26,7 +26,7 @@ OUT_OF_MEMORY = "out of memory"
 TIMED_OUT = "timed out"
 NOT_APPLICABLE = "not applicable"
 SKIPPED = "skipped"
-UNPROVEN = "unproven"  # faster, but too few steps to tell whether learning changed
+UNPROVEN = "unproven"  # seems faster, but too few runs for it or too few steps for the guard
 STATUSES = (
     FASTER,
     SMALLER,

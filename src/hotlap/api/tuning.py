@@ -32,7 +32,7 @@ from hotlap.trials.folder import RunFolder
 from hotlap.trials.journal import Journal
 from hotlap.trials.measuring import LocalMachine, Where
 from hotlap.trials.output import tail
-from hotlap.tunings import Noise, Run, Trial, Tuning
+from hotlap.tunings import UNPROVEN, Noise, Run, Trial, Tuning
 
 BUDGET_SECONDS = 600.0
 TIMEOUT_SECONDS = 300.0
@@ -258,6 +258,17 @@ def summary(found: Found, noise: Noise, goal: str) -> str:
             return (
                 f"Something looked {once[0]:.2f} times as fast, but the runs after it scatter by "
                 f"{units.share(noise.spread)}: not proven. Tune again when the machine is quiet."
+            )
+        seems = [
+            (trial.speedup.ratio, trial.name, trial.reason)
+            for trial in found.trials
+            if trial.status == UNPROVEN and trial.speedup
+        ]
+        if seems:
+            ratio, name, reason = max(seems)
+            return (
+                f"{name} looked {ratio:.2f} times as fast, but that is not proven: {reason}. "
+                f"Tune again with more --budget."
             )
         return (
             f"Nothing of what was tried ({units.plural(tried, 'recipe')}) is faster beyond the "

@@ -7,14 +7,16 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hotlap import api, records
-from hotlap.api.running import Ran
 from hotlap.cli.options import BEFORE_THE_COMMAND, Command
 from hotlap.cli.profile import check_writable
+
+if TYPE_CHECKING:
+    from hotlap.api.running import Ran
 
 
 def register(app: typer.Typer) -> None:

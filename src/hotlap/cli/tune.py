@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hotlap import api, recipes, tunings
-from hotlap.api.tuning import comments
 from hotlap.cli.console import results, show, warn
 from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
 from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, UsageError
 from hotlap.records import Profile
 from hotlap.reports import tuning as report
-from hotlap.search.planning import Plan
 from hotlap.tunings import Trial, Tuning
+
+if TYPE_CHECKING:
+    from hotlap.search.planning import Plan
 
 _BUDGET = re.compile(r"^(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s?)?$")
 
@@ -125,6 +126,8 @@ def _copy_recipe(result: Tuning, *, force: bool) -> str | None:
         warn(f"{target} is there already and stays as it is; --force replaces it.")
         return None
     try:
+        from hotlap.api.tuning import comments
+
         recipes.Recipe(result.winner.recipe).save(target, *comments(result))
     except UsageError as problem:
         warn(f"{problem} The recipe is in the run's folder.")

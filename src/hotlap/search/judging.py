@@ -37,7 +37,10 @@ def _trusted(recipe: Recipe, reference: Recipe, guard: Guard) -> bool:
 def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) -> tuple[str, str]:
     """With --steps-planned the start counts as well: compiling has to pay."""
     if not book.proves(reference, recipe):
-        ratio = book.speedup(reference, recipe)
+        ratio, runs = book.speedup(reference, recipe), len(book.runs(recipe))
+        if ratio is not None and ratio.low > 1.0:
+            few = "one run is" if runs == 1 else f"{runs} runs are"
+            return UNPROVEN, f"seems faster, but {few} too few to be sure on a machine this noisy"
         return (SLOWER if ratio is not None and ratio.high < 1.0 else SAME), ""
     planned = request.steps_planned
     later = "from the second epoch on" if recipe.fills and not reference.fills else ""
