@@ -73,12 +73,15 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
 
 
 def _watch_backward(torch: Any, recorder: Recorder) -> None:
-    plain = torch.autograd.backward
+    plain, is_compiling = torch.autograd.backward, torch.compiler.is_compiling
 
+    @functools.wraps(plain)
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return plain(tensors, *args, **kwargs)
         return recorder.backward(plain, tensors, args, kwargs)
 
-    recorder.hooks.replace(torch.autograd, BACKWARD, outside_compiled(torch, plain, backward))
+    recorder.hooks.replace(torch.autograd, BACKWARD, backward)
 
 
 def _watch_clipping(torch: Any, recorder: Recorder) -> None:

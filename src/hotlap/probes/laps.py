@@ -13,10 +13,10 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from hotlap.probes.steps import STEP, Tally
+from hotlap.probes.steps import ENDED, STEP, Tally
 from hotlap.probes.timeline import OPTIMIZER, Timeline
 
-Lap = tuple[int, Any, int | None, str]
+Lap = tuple[int, Any, tuple[int | None, str]]
 
 
 class Laps:
@@ -37,7 +37,7 @@ class Laps:
         self._is_capturing = is_capturing
         self._left = 0
         self._until = 0
-        self._kept: list[Lap] = []
+        self._kept: list[tuple[int, Any]] = []
 
     def go_on(self, steps: int, until: int) -> None:
         """So many steps cannot end anything, up to this reading of the clock."""
@@ -62,11 +62,16 @@ class Laps:
         self._left -= 1
         if self._timeline is not None:
             self._timeline.finish(OPTIMIZER)
-            self._kept.append((now, None, *tally.close()))
+            tally.tell((ENDED, None, None, False))
+            self._kept.append((now, None))
         else:
-            self._kept.append((now, self._event() if self._event else None, None, STEP))
+            self._kept.append((now, self._event() if self._event else None))
         return True
 
     def take(self) -> list[Lap]:
+        """When each step ended, its event, and what it trained on."""
         kept, self._kept = self._kept, []
-        return kept
+        if self._timeline is None:
+            return [(now, event, (None, STEP)) for now, event in kept]
+        known = self._tally.closed()
+        return [(now, event, what) for (now, event), what in zip(kept, known, strict=True)]

@@ -23,6 +23,10 @@ def samples_in(batch: Any, depth: int = 0) -> int | None:
 
     Types are asked, not objects: looking must not change a batch with a will of its own.
     """
+    if type(batch) is list and batch and hasattr(type(batch[0]), "shape"):
+        shape = batch[0].shape
+        if len(shape) in (2, 4):  # what most loaders hand out; the rest takes longer
+            return int(shape[0])
     if hasattr(type(batch), "shape"):
         shape = batch.shape
         return int(shape[0]) if len(shape) else None
@@ -222,8 +226,9 @@ def install(torch: Any, recorder: Recorder) -> None:
         finally:
             inside.a_loader = False
             if timing:
-                recorder.loaders.wait_seconds += time.perf_counter() - wall
-                recorder.loaders.wait_cpu_seconds += time.thread_time() - cpu
+                watch = recorder.loaders
+                watch.wait_seconds += time.perf_counter() - wall
+                watch.wait_cpu_seconds += time.thread_time() - cpu
                 recorder.leave(INPUT)
         recorder.fetched(self, batch)
         return batch

@@ -61,4 +61,10 @@ def _absolute(filename: str) -> str:
 
 
 def here(depth: int = 1) -> tuple[str, int, str] | None:
-    return of(sys._getframe(depth))
+    """As `of`; the frame asked for is mostly the user's own, and then it costs little."""
+    frame = sys._getframe(depth)
+    code = frame.f_code
+    if _cache.get(code.co_filename):
+        line: int | None = frame.f_lineno
+        return _absolute(code.co_filename), line or code.co_firstlineno, code.co_name
+    return of(frame)

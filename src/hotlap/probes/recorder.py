@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from hotlap.probes import environment, writing
@@ -24,13 +24,14 @@ from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers, identity
 from hotlap.probes.passes import Passes
 from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
-from hotlap.probes.steps import EVALUATION, Rounds, Tally
+from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, TRAINED, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 from hotlap.probes.uses import Uses
 
 BACKWARDS_WITHOUT_ONE = 4
 BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
 SECOND = 1_000_000_000  # nanoseconds
+MOST_TOLD = 10_000
 
 
 def ignore(phase: str) -> None:
@@ -41,6 +42,7 @@ class Recorder:
     def __init__(self, torch: Any, folder: Path, settings: dict[str, Any]) -> None:
         self.torch = torch
         self._is_capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing
+        self._is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self.folder = folder
         self.settings = settings
         self.times: dict[str, float] = {}
@@ -77,8 +79,8 @@ class Recorder:
         self._pid = os.getpid()
         self._thread: int | None = None
         self._rounds = Rounds()
-        self._tally = Tally()
-        self._forward_depth = 0
+        self._tally = Tally(self.loaders.trained_on)
+        self._in_forward = False
         self.in_optimizer = False
         self._in_backward = False
         self._owed = False
@@ -93,7 +95,7 @@ class Recorder:
 
     def mine(self) -> bool:
         """Whether this is the thread that trains."""
-        return threading.get_ident() == self._thread
+        return get_ident() == self._thread
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is being recorded: our events must not become part of it."""
@@ -132,34 +134,35 @@ class Recorder:
             samples = samples_in(batch)
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
-        self._tally.fetched(samples, getattr(iterator, "_hotlap_loader", 0))
+        self._tally.tell((FETCHED, samples, getattr(iterator, "_hotlap_loader", 0), False))
+        if len(self._tally.told) > MOST_TOLD:  # batches and no steps: it is not training
+            self.catch_up()
+            self._tally.closed()
 
     def forward(self, module: Any, inner: Any, args: Any, kwargs: Any) -> Any:
-        if self._forward_depth or not self.mine():
+        if self._in_forward or get_ident() != self._thread:
             return inner(*args, **kwargs)
-        self.roots.called = True
-        if self.torch.is_grad_enabled():
-            self._training_forward(module, args, kwargs)
-        else:
-            self._tally.looked()
+        if not self._is_grad_enabled():
+            self._tally.tell((LOOKED, None, None, False))
             self._tally.evaluated |= not module.training
-        self._forward_depth += 1
-        if self.timing:
-            self.enter(FORWARD)
+        elif self.laps is None or not self._tally.uses_loader:
+            self._training_forward(module, args, kwargs)
+        self._in_forward = True
+        self.enter(FORWARD)
         try:
             return inner(*args, **kwargs)
         finally:
-            self._forward_depth -= 1
-            if self.timing:
-                self.leave(FORWARD)
+            self._in_forward = False
+            self.leave(FORWARD)
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_ends()
 
     def _training_forward(self, module: Any, args: Any, kwargs: Any) -> None:
+        self.roots.called = True
         try:
             if not self._tally.uses_loader:
                 samples = samples_in(args) or samples_in(kwargs)
-                self._tally.forward(id(module), samples, replay=self.in_optimizer)
+                self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
         except Exception as problem:
@@ -167,32 +170,34 @@ class Recorder:
 
     def backward(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
         if self._thread is None:
-            self._thread = threading.get_ident()
-        if not self.mine():
+            self._thread = get_ident()
+        if get_ident() != self._thread:
             return plain(tensors, *args, **kwargs)
-        self._backward_begins(tensors)
+        self._tally.tell((TRAINED, None, None, False))
+        if self.laps is None or self.losses is not None:
+            self._backward_begins(tensors)
         self._in_backward = True
-        if self.timing:
-            self.enter(BACKWARD)
+        self.enter(BACKWARD)
         try:
             return plain(tensors, *args, **kwargs)
         finally:
             self._in_backward = False
-            if self.timing:
-                self.leave(BACKWARD)
-            if self._owed:
-                self._owed = False
-                self._step_ended()
-            if not self.optimizers.have_stepped:
-                self._count_backward()
+            self.leave(BACKWARD)
+            if self.laps is None:
+                self._backward_ends()
+
+    def _backward_ends(self) -> None:
+        if self._owed:
+            self._owed = False
+            self._step_ended()
+        if not self.optimizers.have_stepped:
+            self._count_backward()
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
             if "first_backward" not in self.times:
                 self.times["first_backward"] = time.time()
             self.roots.find_once()
-            for loader in self._tally.backward():
-                self.loaders.trained_on(loader)
             if self.losses is not None and not self._finished:
                 self.losses.keep(tensors)
             if self.passes.memory_probe is not None:
@@ -213,10 +218,11 @@ class Recorder:
 
     def optimizer_begins(self, optimizer: Any) -> None:
         if self._thread is None:
-            self._thread = threading.get_ident()
-        if self.mine():
+            self._thread = get_ident()
+        if get_ident() == self._thread:
             self.in_optimizer = True
-            self._read_gradients()
+            if self.passes.memory_probe is not None:
+                self._read_gradients()
             self.enter(OPTIMIZER)
 
     def _read_gradients(self) -> None:
@@ -232,7 +238,7 @@ class Recorder:
         self.catch_up()
         if self.unit == "backward":  # they do step, only late: count them from here
             self.restart()
-            self._thread = threading.get_ident()
+            self._thread = get_ident()
         self.in_optimizer = False
         self.leave(OPTIMIZER)
         if self.optimizers.stepped(optimizer) and self.steps:
@@ -256,7 +262,7 @@ class Recorder:
         if self.laps is None:
             timeline = self.passes.timeline if self.timing else None
             events, capturing = self.passes.events, self._is_capturing
-            thread = threading.get_ident()
+            thread = get_ident()
             self.laps = Laps(optimizer, thread, self._tally, timeline, events, capturing)
         self.laps.go_on(steps, min(int(deadline / 1e-9), self._written + SECOND))
 
@@ -266,7 +272,7 @@ class Recorder:
         only = self._rounds.only
         if laps is None or only is None:
             return
-        for now, event, samples, kind in laps.take():
+        for now, event, (samples, kind) in laps.take():
             self._rounds.stepped(only)
             self.steps += 1
             self._evaluations += kind == EVALUATION
@@ -317,7 +323,7 @@ class Recorder:
         self.times["first_step"] = time.time()
         trained = [*self.optimizers.parameters(), *self.roots.parameters()]
         self.device = next((tensor.device for tensor in trained if tensor.is_cuda), None)
-        self.passes.begin(self.device, self._thread or threading.get_ident())
+        self.passes.begin(self.device, self._thread or get_ident())
         self._save()
 
     # The record ----------------------------------------------------------------------------

@@ -7,6 +7,8 @@ step has ended, how many samples it had and whether anything but training happen
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
 
 HISTORY = 64
 ENOUGH_TO_TELL = 48
@@ -64,10 +66,21 @@ class Rounds:
         return [key for key in recent if counts[key] <= rarest + 1][-1]
 
 
-class Tally:
-    """What happened since the last step boundary."""
+Told = tuple[str, Any, Any, bool]
+FETCHED, TRAINED, LOOKED, CALLED, ENDED = "fetched", "trained", "looked", "called", "ended"
 
-    def __init__(self) -> None:
+
+class Tally:
+    """What happened since the last step boundary.
+
+    Hooks that stand on the way of every step only tell (`tell`): what it comes to is worked out
+    when somebody asks. `on_trained` hears of each loader whose batch was trained on.
+    """
+
+    def __init__(self, on_trained: Callable[[int], None] | None = None) -> None:
+        self._on_trained = on_trained
+        self.told: list[Told] = []
+        self.tell: Callable[[Told], None] = self.told.append
         self.pending: dict[int, list[int | None]] = {}  # loader -> batches not yet trained on
         self.uses_loader = False
         self._looked_at: int | None = None  # the loader whose last batch was only looked at
@@ -106,14 +119,38 @@ class Tally:
         for loader in loaders:
             self.uses_loader = True
             self.samples += self.pending[loader].pop(0) or 0
+            if self._on_trained is not None:
+                self._on_trained(loader)
         return loaders
 
     def drop_pending(self) -> None:
         """Forgets a batch fetched ahead: the window it belongs to is over."""
+        self.closed()
         self.pending.clear()
+
+    def closed(self) -> list[tuple[int | None, str]]:
+        """Of each step whose end was told: its samples (None when unknown) and its kind."""
+        steps = []
+        for what, first, second, replay in self.told:
+            if what == FETCHED:
+                self.fetched(first, second)
+            elif what == TRAINED:
+                self.backward()
+            elif what == LOOKED:
+                self.looked()
+            elif what == CALLED:
+                self.forward(first, second, replay=replay)
+            else:
+                steps.append(self._close())
+        self.told.clear()
+        return steps
 
     def close(self) -> tuple[int | None, str]:
         """Ends the step: its samples (None when unknown) and its kind."""
+        self.closed()
+        return self._close()
+
+    def _close(self) -> tuple[int | None, str]:
         samples: int | None = self.samples or None
         if samples is None and not self.uses_loader and self._forwards:
             # No loader to count by: the root module called least saw each batch once.

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from hotlap.probes.laps import Laps
-from hotlap.probes.steps import EVALUATION, STEP, Tally
+from hotlap.probes.steps import EVALUATION, FETCHED, STEP, TRAINED, Tally
 from hotlap.probes.timeline import BOUNDARY, INPUT, OPTIMIZER, Timeline
 
 FOREVER = sys.maxsize
@@ -54,7 +54,7 @@ def test_steps_are_kept_until_one_may_end_the_window(optimizer, tally):
     laps = made(optimizer, tally)
     assert [laps.ended(optimizer) for _ in range(5)] == [True, True, True, False, False]
     kept = laps.take()
-    assert [lap[1:] for lap in kept] == [(None, None, STEP)] * 3
+    assert [lap[1:] for lap in kept] == [(None, (None, STEP))] * 3
     assert kept == sorted(kept, key=lambda lap: lap[0])
     assert laps.take() == []
 
@@ -102,15 +102,15 @@ def test_an_optimizer_the_script_has_dropped_is_not_kept_alive(tally):
 def test_where_phases_are_told_apart_the_step_ends_with_the_optimizer(optimizer, tally):
     timeline = Timeline(lambda: 1, None)
     laps = made(optimizer, tally, timeline=timeline)
-    tally.fetched(8, 1)
-    tally.backward()
+    tally.tell((FETCHED, 8, 1, False))
+    tally.tell((TRAINED, None, None, False))
     timeline.enter(OPTIMIZER)
     assert laps.ended(optimizer)
     assert [phase for phase, _, _ in timeline.marks] == [OPTIMIZER, BOUNDARY, "other"]
     for _ in range(3):
-        tally.fetched(8, 1)
+        tally.tell((FETCHED, 8, 1, False))
     assert laps.ended(optimizer)
-    assert [lap[2:] for lap in laps.take()] == [(8, STEP), (None, EVALUATION)]
+    assert [lap[2] for lap in laps.take()] == [(8, STEP), (None, EVALUATION)]
 
 
 def test_a_phase_that_was_never_left_ends_with_the_step():

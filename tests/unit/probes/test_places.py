@@ -82,6 +82,7 @@ def test_no_frame_has_no_place():
 
 def test_library_frames_all_the_way_up_have_no_place(monkeypatch):
     monkeypatch.setattr(places, "is_users", lambda filename: False)
+    monkeypatch.setattr(places, "_cache", {})
     assert places.here() is None
 
 

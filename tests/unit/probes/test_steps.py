@@ -1,6 +1,18 @@
 import pytest
 
-from hotlap.probes.steps import EPOCH, EVALUATION, HISTORY, STEP, Rounds, Tally
+from hotlap.probes.steps import (
+    CALLED,
+    ENDED,
+    EPOCH,
+    EVALUATION,
+    FETCHED,
+    HISTORY,
+    LOOKED,
+    STEP,
+    TRAINED,
+    Rounds,
+    Tally,
+)
 
 
 def ends(sequence):
@@ -223,3 +235,53 @@ def test_a_forward_of_unknown_size_changes_nothing(replay):
     tally = Tally()
     tally.forward(1, None, replay=replay)
     assert tally.close() == (None, STEP)
+
+
+def test_what_is_told_is_worked_out_when_somebody_asks():
+    told, asked = Tally(), Tally()
+    for samples in (8, 8, 4):
+        told.tell((FETCHED, samples, 1, False))
+        told.tell((TRAINED, None, None, False))
+        told.tell((ENDED, None, None, False))
+    expected = []
+    for samples in (8, 8, 4):
+        asked.fetched(samples, 1)
+        asked.backward()
+        expected.append(asked.close())
+    assert told.samples == 0
+    assert told.closed() == expected == [(8, STEP), (8, STEP), (4, STEP)]
+    assert told.closed() == []
+
+
+def test_what_was_told_after_the_last_end_belongs_to_the_step_under_way():
+    tally = Tally()
+    tally.tell((FETCHED, 8, 1, False))
+    tally.tell((TRAINED, None, None, False))
+    tally.tell((ENDED, None, None, False))
+    tally.tell((FETCHED, 6, 1, False))
+    tally.tell((TRAINED, None, None, False))
+    assert tally.closed() == [(8, STEP)]
+    assert tally.close() == (6, STEP)
+
+
+def test_calls_and_looks_can_be_told_too():
+    tally = Tally()
+    tally.tell((CALLED, 7, 16, False))
+    assert tally.close() == (16, STEP)
+    tally.tell((FETCHED, 8, 1, False))
+    tally.tell((LOOKED, None, None, False))
+    tally.tell((FETCHED, 8, 1, False))
+    tally.tell((LOOKED, None, None, False))
+    tally.tell((FETCHED, 8, 1, False))
+    assert tally.close()[1] == EVALUATION
+
+
+def test_each_loader_that_is_trained_on_is_heard_of():
+    heard = []
+    tally = Tally(heard.append)
+    tally.tell((FETCHED, 8, 1, False))
+    tally.tell((FETCHED, 8, 2, False))
+    tally.tell((TRAINED, None, None, False))
+    assert heard == []
+    tally.close()
+    assert heard == [1, 2]
