@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hotlap.data.download import DownloadError
     from hotlap.data.failures import SampleError
     from hotlap.data.images import Folder
+    from hotlap.data.labelled import Labelled
     from hotlap.data.layers import NotCacheable
     from hotlap.data.loader import DeviceLoader
     from hotlap.data.order import Order, seeded
@@ -43,6 +44,7 @@ _HOMES = {
     "DownloadError": "download",
     "Folder": "images",
     "ImageError": "decoding",
+    "Labelled": "labelled",
     "NotCacheable": "layers",
     "Objects": "remote",
     "Order": "order",
@@ -67,6 +69,7 @@ __all__ = [
     "DownloadError",
     "Folder",
     "ImageError",
+    "Labelled",
     "NotCacheable",
     "Objects",
     "Order",

@@ -4,6 +4,7 @@ torchvision's CIFAR, MNIST and SVHN hold all their images as bytes; what their `
 known, and so is what the usual transforms do. Together they can be served as whole batches from a
 device, with the same distribution. Everything has to be known: one transform that is not, and the
 set is not recognised. What can be compared is compared: images, labels, and whatever is not random.
+`hotlap.data.Labelled` is known as well; its samples are compared with all that is random.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import torch
 
 from hotlap.data import layers
 from hotlap.data.fitting import spread_out
+from hotlap.data.labelled import Labelled
+from hotlap.data.randomness import reseed, restored
 from hotlap.data.transforms import Compose, Convert, Crop, Flip, Normalize, Transform
 
 LIBRARY = "torchvision"
@@ -35,6 +38,8 @@ class Recognised:
 
 
 def recognise(dataset: Any) -> Recognised:
+    if type(dataset) is Labelled:
+        return _labelled(dataset)
     images, labels = _content(dataset)
     if getattr(dataset, "target_transform", None) is not None:
         raise NotRecognised("its labels are transformed")
@@ -75,7 +80,12 @@ def _content(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if kind.__module__.partition(".")[0] != LIBRARY or kind.__name__ not in SETS:
         raise NotRecognised(f"{kind.__name__} is no image set in memory that is known")
     read, name = SETS[kind.__name__]
-    images, labels = read(dataset), torch.as_tensor(getattr(dataset, name))
+    return _checked(dataset, read(dataset), torch.as_tensor(getattr(dataset, name)))
+
+
+def _checked(
+    dataset: Any, images: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     if images.dtype != torch.uint8 or images.dim() != 4:
         raise NotRecognised(f"its images are {images.dtype} of shape {tuple(images.shape)}")
     if len(images) != len(dataset) or len(labels) != len(dataset):
@@ -173,3 +183,18 @@ def _compare(dataset: Any, found: Recognised, parts: list[Any]) -> None:
         made = mine(found.images[at : at + 1])[0]
         if image.shape != made.shape or not torch.allclose(image, made, atol=CLOSE, rtol=CLOSE):
             raise NotRecognised(f"sample {at} is not what its images and transforms make")
+
+
+def _labelled(dataset: Labelled) -> Recognised:
+    """Its transforms are ours and made for batches: with the same numbers, the same samples."""
+    images, labels = _checked(dataset, dataset.images, torch.as_tensor(dataset.labels))
+    transform = Compose([dataset.transform])
+    for at in spread_out(len(dataset)):
+        with restored():
+            reseed(at)
+            image, label = dataset[at]
+            reseed(at)
+            made = transform(images[at : at + 1])[0]
+        if label != int(labels[at]) or not torch.equal(image, made):
+            raise NotRecognised(f"sample {at} is not what its images and transforms make")
+    return Recognised(images=images, labels=labels, transform=transform)

@@ -1,12 +1,13 @@
 """A small image set lives on the device, and batches are cut, mirrored and normalised there.
 
 ## What it does
-The images of torchvision's CIFAR, MNIST, FashionMNIST, KMNIST or SVHN are copied to the device
-once, as bytes. The training loader's batches are made from them in a few operations: the same
-samples in the same order as the loader's sampler says, transformed with the same distribution, each
-sample with random numbers of its own. RandomCrop, RandomHorizontalFlip, ToTensor and Normalize are
-known, in the old and the new form; a few samples are compared with the data set's own first.
-Loaders with anything that is not known are left alone.
+The images of torchvision's CIFAR, MNIST, FashionMNIST, KMNIST or SVHN, or of
+`hotlap.data.Labelled`, are copied to the device once, as bytes. The training loader's batches are
+made from them in a few operations: the same samples in the same order as the loader's sampler says,
+transformed with the same distribution, each sample with random numbers of its own. RandomCrop,
+RandomHorizontalFlip, ToTensor and Normalize are known, in the old and the new form, and all of
+`hotlap.data.transforms`; a few samples are compared with the data set's own first. Loaders with
+anything that is not known are left alone.
 
 ## Why it helps
 Reading, decoding, augmenting and collating 128 small images one by one takes tens of milliseconds
@@ -39,7 +40,7 @@ CONFLICTS: tuple[str, ...] = (
 )
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
-SETS = ("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST", "SVHN")
+SETS = ("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST", "SVHN", "Labelled")
 MOST_OF_THE_DEVICE = 0.25  # of what is free
 
 

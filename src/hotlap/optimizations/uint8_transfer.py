@@ -1,10 +1,11 @@
 """Images travel as bytes, and become normalised floats on the device.
 
 ## What it does
-Where the training set's transform ends with torchvision's ToTensor and Normalize, the loader hands
-out the images before these two: a quarter of the bytes from worker to training process and from
-there to the device. Both are then done for the whole batch, on the device. That the samples are the
-same is checked on a few of them, with the same random numbers.
+Where the training set's transform ends with torchvision's ToTensor and Normalize, or the set is a
+`hotlap.data.Labelled` whose transform ends with Normalize, the loader hands out the images before
+that: a quarter of the bytes from worker to training process and from there to the device. The rest
+is then done for the whole batch, on the device. That the samples are the same is checked on a few
+of them, with the same random numbers.
 
 ## Why it helps
 Converting and normalising on the CPU can cost more than cropping and flipping, and floats are four
@@ -118,12 +119,33 @@ def without_floats(dataset: Any) -> tuple[Any, Any]:
     """A data set that hands out bytes, and what makes its own samples of a batch of them."""
     from hotlap.data import layers
     from hotlap.data.fitting import spread_out
-    from hotlap.data.recognised import NotRecognised, translated
-    from hotlap.data.transforms import Compose
+    from hotlap.data.recognised import NotRecognised
 
     parts = layers.transforms_of(dataset)
     if not parts:
         raise NotRecognised(f"{type(dataset).__name__} has no `transform` to look into")
+    shorter, after = _of_ours(dataset, parts) or _of_torchvision(dataset, parts)
+    for index in spread_out(len(dataset), COMPARED):
+        _compare(dataset, shorter, after, index)
+    return shorter, after
+
+
+def _of_ours(dataset: Any, parts: list[Any]) -> tuple[Any, Any] | None:
+    """A `hotlap.data.Labelled`: its images are bytes until the transform that normalises them."""
+    from hotlap.data import layers
+    from hotlap.data.labelled import Labelled
+    from hotlap.data.transforms import Compose, Convert, Normalize
+
+    if type(dataset) is not Labelled or not isinstance(parts[-1], (Convert, Normalize)):
+        return None
+    return layers.with_transforms(dataset, parts[:-1]), Compose(parts[-1:])
+
+
+def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
+    from hotlap.data import layers
+    from hotlap.data.recognised import NotRecognised, translated
+    from hotlap.data.transforms import Compose
+
     names = [type(part).__name__ for part in parts]
     if "ToTensor" not in names:
         raise NotRecognised("its transform has no ToTensor")
@@ -131,10 +153,7 @@ def without_floats(dataset: Any) -> tuple[Any, Any]:
     if names[place + 1 :] not in ([], ["Normalize"]):
         raise NotRecognised(f"after ToTensor comes {names[place + 1]}")
     after = Compose(translated(parts[place:]))
-    shorter = layers.with_transforms(dataset, [*parts[:place], as_bytes])
-    for index in spread_out(len(dataset), COMPARED):
-        _compare(dataset, shorter, after, index)
-    return shorter, after
+    return layers.with_transforms(dataset, [*parts[:place], as_bytes]), after
 
 
 def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from hotlap.data import stored
 from hotlap.data.cifar import Cifar10
+from hotlap.data.labelled import Labelled
 from hotlap.data.synthetic import SyntheticImages
+from hotlap.data.transforms import Crop, Flip, Normalize
 from hotlap.models.resnet import WIDTHS, ResNet
 from hotlap.models.revnet import RevNet
 from hotlap.workloads import training
@@ -23,28 +25,6 @@ from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Clock, Log,
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 SYNTHETIC = {"train": 10_000, "test": 2_000}
-
-
-class Images(Dataset):  # type: ignore[misc]
-    """One image at a time: cropped, mirrored, normalised; test images only normalised."""
-
-    def __init__(self, images: torch.Tensor, labels: torch.Tensor, *, augment: bool) -> None:
-        self._images, self._labels, self._augment = images, labels, augment
-        self._mean = torch.tensor(MEAN).view(3, 1, 1)
-        self._std = torch.tensor(STD).view(3, 1, 1)
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        image = self._images[index]
-        if self._augment:
-            padded = nn.functional.pad(image, (4, 4, 4, 4))
-            top, left = torch.randint(0, 9, (2,)).tolist()
-            image = padded[:, top : top + image.shape[1], left : left + image.shape[2]]
-            if torch.rand(()) < 0.5:
-                image = image.flip(-1)
-        return (image.float() / 255 - self._mean) / self._std, int(self._labels[index])
 
 
 def read(
@@ -103,10 +83,10 @@ def main() -> None:
     torch.manual_seed(given.seed)
     device = torch.device(given.device)
     train, test = (read(given.data, part, given.samples, given.cache) for part in (True, False))
-    loader = DataLoader(
-        Images(*train, augment=True), given.batch, shuffle=True, num_workers=given.workers
-    )
-    evaluation = DataLoader(Images(*test, augment=False), 500, num_workers=given.workers)
+    augmented = Labelled(*train, [Crop(32, padding=4), Flip(), Normalize(MEAN, STD)])
+    loader = DataLoader(augmented, given.batch, shuffle=True, num_workers=given.workers)
+    plain = Labelled(*test, Normalize(MEAN, STD))
+    evaluation = DataLoader(plain, 500, num_workers=given.workers)
     model = network(given.model, given.norm, given.width).to(device)
     lr = given.lr or RATES.get(given.optimizer, USUAL_RATE)
     optimizer = OPTIMIZERS[given.optimizer](model.parameters(), lr)

@@ -143,3 +143,51 @@ told["labels"] = [label for _, labels in loader for label in labels.tolist()]
 """,
     )
     assert run.told["labels"] == [index % 10 for index in range(40)]
+
+
+LABELLED = """
+from hotlap.data import Labelled
+from hotlap.data.transforms import Crop, Flip, Normalize
+torch.manual_seed(1)
+images = torch.randint(0, 256, (40, 3, 8, 8), dtype=torch.uint8)
+labels = torch.arange(40)
+def content(loader):
+    return [[x.tolist(), y.tolist()] for x, y in loader]
+"""
+
+
+def test_images_in_memory_with_transforms_of_ours_are_known(train):
+    script = (
+        LABELLED
+        + """
+torch.manual_seed(3)
+told["x"] = content(DataLoader(Labelled(images, labels, Normalize(0.5, 0.2)), 16, shuffle=True))
+loader = DataLoader(Labelled(images, labels, [Crop(8, padding=2), Flip()]), batch_size=40)
+(x, y), = list(loader)
+told["labels"], told["kind"] = y.tolist(), str(x.dtype)
+told["changed"] = int((x != images).flatten(1).any(1).sum())
+"""
+    )
+    plain, served = train({}, script), train(INPUT, script)
+    assert served.done["device-input"] == {"status": "applied", "detail": "Labelled on cpu"}
+    assert served.told["x"] == plain.told["x"]
+    assert served.told["labels"] == list(range(40))
+    assert served.told["kind"] == "torch.uint8"
+    assert served.told["changed"] > 30
+
+
+def test_a_class_made_of_it_is_not_taken_for_it(train):
+    run = train(
+        INPUT,
+        LABELLED
+        + """
+class Mixed(Labelled):
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image * torch.rand(()), label
+
+told["x"] = len(content(DataLoader(Mixed(images, labels, Normalize(0.5, 0.2)), batch_size=40)))
+""",
+    )
+    assert run.done["device-input"]["status"] != "applied"
+    assert "Mixed is no image set in memory that is known" in run.done["device-input"]["detail"]

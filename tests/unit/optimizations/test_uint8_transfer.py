@@ -98,3 +98,34 @@ def test_what_is_not_known_is_left_alone(train, data, reason):
     run = train(BYTES, PHOTOS + f"told['n'] = len(list(DataLoader({given})))")
     assert run.done["uint8-transfer"]["status"] == "refused"
     assert reason in run.done["uint8-transfer"]["detail"]
+
+
+def test_images_in_memory_with_transforms_of_ours_travel_as_bytes(train):
+    script = """
+from hotlap.data import Labelled
+from hotlap.data.transforms import Crop, Flip, Normalize
+torch.manual_seed(1)
+images = torch.randint(0, 256, (40, 3, 8, 8), dtype=torch.uint8)
+data = Labelled(images, torch.arange(40), [Crop(8, padding=2), Flip(), Normalize(0.5, 0.2)])
+loader = DataLoader(data, batch_size=16)
+told["inside"] = str(loader.dataset[0][0].dtype)
+torch.manual_seed(0)
+told["x"] = [[x.tolist(), y.tolist()] for x, y in loader]
+"""
+    plain, run = train({}, script), train(BYTES, script)
+    assert run.done["uint8-transfer"] == {"status": "applied", "detail": "dataset=Labelled"}
+    assert (plain.told["inside"], run.told["inside"]) == ("torch.float32", "torch.uint8")
+    assert flat(run.told["x"]) == pytest.approx(flat(plain.told["x"]), abs=1e-5)
+
+
+def test_images_that_stay_bytes_have_nothing_to_leave_out(train):
+    run = train(
+        BYTES,
+        """
+from hotlap.data import Labelled
+from hotlap.data.transforms import Flip
+images = torch.randint(0, 256, (40, 3, 8, 8), dtype=torch.uint8)
+told["x"] = len(DataLoader(Labelled(images, torch.arange(40), Flip()), batch_size=16))
+""",
+    )
+    assert run.done["uint8-transfer"]["status"] != "applied"
