@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from hotlap import __version__, answers, machine, records
-from hotlap.answers import Answer, Done, Row
+from hotlap.answers import Answer, Column, Done, Row
 from hotlap.errors import Interrupted, NothingMeasured, RecordError, UsageError
 from hotlap.reports import html, markdown
 from hotlap.studies import named, surroundings
 from hotlap.studies.conducting import Conducted, conduct
 from hotlap.studies.runner import LocalRunner, Runner
-from hotlap.studies.study import Setting, Study
+from hotlap.studies.study import Setting, Study, columns
 from hotlap.trials.folder import IMAGES, RunFolder
 
 
@@ -33,7 +33,7 @@ def study(
     runner: Runner | None = None,
     warn: Callable[[str], None] = lambda text: None,
     progress: Callable[[dict[str, Any]], None] = lambda state: None,
-    begun: Callable[[Study, dict[str, Any]], None] = lambda study, machine: None,
+    begun: Callable[[Study, Sequence[Column], dict[str, Any]], None] = lambda *told: None,
     tell: Callable[[Row], None] = lambda row: None,
 ) -> Answer:
     """Runs one of the classic experiments and says what it shows: `hotlap study --list` has them.
@@ -45,8 +45,8 @@ def study(
     resume: go on with the last study of this name and these options; cells that were measured are
         not run again.
     runner: what runs a cell (fresh processes on this machine).
-    warn, progress, begun, tell: called with sentences, states, the study with the machine it runs
-        on, and each row.
+    warn, progress, begun, tell: called with sentences, states, the study with its columns and the
+        machine it runs on, and each row.
 
     Raises `UsageError`, `NothingMeasured` or `Interrupted`.
     """
@@ -66,7 +66,7 @@ def study(
         **options, images=str(run.path.parent / IMAGES), cores=max(1, int(machine.cores()))
     )
     about = surroundings.describe(version, cuda, gpu if setting.device == "cuda" else None)
-    begun(chosen, about)
+    begun(chosen, columns(chosen, setting), about)
     began = time.monotonic()
 
     def concluded(found: Conducted, *, complete: bool) -> Answer:
@@ -166,7 +166,7 @@ def _conclude(
         options=options,
         machine=about,
         seconds=seconds,
-        columns=study.COLUMNS,
+        columns=columns(study, found.setting),
         rows=tuple(rows),
         reading=study.read(found.setting, rows),
         pictures=study.draw(found.setting, rows, found.results),

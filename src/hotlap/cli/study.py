@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,8 +115,8 @@ class _Growing:
         with self._live.paused():
             warn(text)
 
-    def begin(self, study: Study, machine: dict[str, Any]) -> None:
-        self._columns = study.COLUMNS
+    def begin(self, study: Study, columns: Sequence[Column], machine: dict[str, Any]) -> None:
+        self._columns = tuple(columns)
         with self._live.paused():
             show(report.intro(study.NAME, study.QUESTION, wording.on(machine)))
             print()

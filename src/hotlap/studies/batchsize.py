@@ -73,20 +73,8 @@ def _batch(name: str) -> int:
     return int(name.split()[1].replace(",", ""))
 
 
-def costs(results: Results) -> Costs:
-    """Seconds a sample."""
-    good = {name: results.good(name) for name in results.rows}
-    return Costs(
-        {
-            name: [float(one.figures.get("sample_seconds") or 0.0) for one in done]
-            for name, done in good.items()
-        },
-        {name: [one.figures.get("windows") or () for one in done] for name, done in good.items()},
-    )
-
-
 def tabulate(setting: Setting, results: Results) -> list[Row]:
-    known = costs(results)
+    known = study.sample_costs(results)
     smallest = next(iter(results.rows))
     rows = []
     for name in results.rows:

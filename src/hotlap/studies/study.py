@@ -14,7 +14,7 @@ import msgspec
 
 from hotlap import answers, stats, units
 from hotlap.answers import Called, Column, Done, Picture, Row, Series, Timed, Trained, Value
-from hotlap.studies.estimates import Estimate
+from hotlap.studies.estimates import Costs, Estimate
 from hotlap.tunings import Speedup
 
 AnyCell = Timed | Trained | Called
@@ -72,6 +72,12 @@ class Study(Protocol):
 
     def draw(self, setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
         """At least one picture where anything was measured."""
+
+
+def columns(study: Study, setting: Setting) -> tuple[Column, ...]:
+    """Those of its table; what it calls `WITH_EPOCHS` only where `--epochs` was given."""
+    left_out = () if setting.epochs else getattr(study, "WITH_EPOCHS", ())
+    return tuple(column for column in study.COLUMNS if column.name not in left_out)
 
 
 class Results:
@@ -150,6 +156,23 @@ def epoch_means(done: Sequence[Done], name: str) -> list[float]:
     """The mean over the epochs of each run that logged the figure."""
     found = [epochs(one, name) for one in done]
     return [stats.mean(one) for one in found if one]
+
+
+def timed(done: Sequence[Done]) -> list[Done]:
+    """Those that were timed step by step; a row may have trained cells as well."""
+    return [one for one in done if isinstance(one.cell, Timed)]
+
+
+def sample_costs(results: Results) -> Costs:
+    """Seconds a sample of every row that was timed."""
+    good = {name: timed(results.good(name)) for name in results.rows}
+    return Costs(
+        {
+            name: [number_of(one.figures, "sample_seconds") or 0.0 for one in done]
+            for name, done in good.items()
+        },
+        {name: [one.figures.get("windows") or () for one in done] for name, done in good.items()},
+    )
 
 
 def with_values(one: Row, **values: Value) -> Row:
