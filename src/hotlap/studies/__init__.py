@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 
 from hotlap.errors import UsageError
-from hotlap.studies import batchsize, workers
+from hotlap.studies import batchsize, devices, ladder, workers
 from hotlap.studies.study import Study
 
 STUDIES: tuple[Study, ...] = (  # in the order --list shows them
+    ladder,
     workers,
     batchsize,
+    devices,
 )
 
 

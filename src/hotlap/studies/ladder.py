@@ -1,0 +1,392 @@
+"""What does each known optimization give, alone and together?
+
+## What it shows
+A plain training script, then the same script with one optimization at a time, then with more and
+more of them: step time, samples a second, memory, and how many times as fast it has become.
+
+## How it is measured
+The stock row is `hotlap.workloads.cifar` as it is often written: ResNet-18, float32, batch 128, a
+loader without workers, each image cropped, mirrored and normalised by itself. Every other row is
+the same command under a recipe: optimizations are applied from outside, as `hotlap tune` does. A
+name alone is that one over stock. A row that begins with `and` adds one to the row above it. There
+are two ladders: workers, pinned memory and bytes make the loader faster; `device-input` replaces
+the loader, and all else comes on top of it. The larger batch stands last and takes the learning
+rate with it, because it changes what is learned.
+
+Each row is timed in a fresh process until its steps have settled; the stock row and the last one
+twice, unless `--seeds` says how often. With `--epochs N` these two also train for N epochs: what
+the first epoch took (it compiles), what the others took, and how many images are told right.
+
+## How to read it
+`gain` is over stock, `step up` over the row above. An optimization that gives nothing alone may
+give much once something else no longer stands in its way, and the other way round: compare both
+places where it appears. A gain whose interval holds 1 is within the noise.
+
+## When it misleads
+The gains are those of a small network on small images. Its stock step mostly waits for its input
+and for kernels to be launched; where the device computes all the time, bf16 and channels-last give
+more and device-input nothing. The last row learns with another batch size: look at its accuracy
+too. Where there is no GPU, rows that need one are left out and the others add up without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hotlap import stats, units
+from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Trained, Value
+from hotlap.studies import estimates, study
+from hotlap.studies.study import AnyCell, Results, Setting
+
+NAME = "ladder"
+QUESTION = "What does each known optimization give, alone and together?"
+STOCK = "stock"
+AND = "and "  # begins the name of a row that adds to the one above
+RATE = "samples_per_second"
+TOTAL = "total_seconds"  # of an epoch, without the test images
+COLUMNS: tuple[Column, ...] = (
+    Column(name="batch", title="batch", unit="number"),
+    Column(name="peak_bytes", title="memory", unit="bytes"),
+    Column(name="step_seconds", title="step", unit="seconds"),
+    Column(name=RATE, title="samples/s", unit="rate"),
+    Column(name="gain", title="gain", unit="ratio", interval=True),
+    Column(name="step_up", title="step up", unit="ratio"),
+    Column(name="first_epoch_seconds", title="1st epoch", unit="seconds"),
+    Column(name="epoch_seconds", title="epoch", unit="seconds"),
+    Column(name="train_accuracy", title="train", unit="share"),
+    Column(name="test_accuracy", title="test", unit="share"),
+)
+WITH_EPOCHS = ("first_epoch_seconds", "epoch_seconds", "train_accuracy", "test_accuracy")
+FACTOR = 4  # of the larger batch: 512 keeps enough updates in five epochs to learn from
+MOST_WORKERS = 8
+SINGLE = {"OMP_NUM_THREADS": "1"}  # of a tiny network threads make chance on a busy machine
+NEED_A_GPU = ("tf32, cudnn-benchmark", "cudnn-benchmark", "pinned-memory", "uint8-transfer")
+MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
+Recipe = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """A row: its recipe, and the row it adds one optimization to."""
+
+    name: str
+    recipe: Recipe
+    above: str = ""
+    skip: str = ""
+
+
+# The rows ------------------------------------------------------------------------------------
+
+
+def rungs(setting: Setting) -> list[Rung]:
+    known = optimizations(setting)
+    missing = {} if setting.device == "cuda" else dict.fromkeys(NEED_A_GPU, "it needs a GPU")
+    alone, *ladders = shape(setting)
+    made = [Rung(name=STOCK, recipe={})]
+    for names in (*((name,) for name in alone), *ladders):
+        made += _climbed(names, known, missing)
+    return made
+
+
+def optimizations(setting: Setting) -> dict[str, Recipe]:
+    """What a row's name stands for."""
+    mode = "reduce-overhead" if setting.device == "cuda" else "default"
+    return {
+        "bf16": {"precision-bf16": {}},
+        "channels-last": {"channels-last": {}},
+        "tf32, cudnn-benchmark": {"tf32": {}, "cudnn-benchmark": {}},
+        "cudnn-benchmark": {"cudnn-benchmark": {}},
+        "fused-optimizer": {"fused-optimizer": {}},
+        "compile": {"compile": {"mode": mode}},
+        "pinned-memory": {"pinned-memory": {}, "non-blocking-copy": {}},
+        "uint8-transfer": {"uint8-transfer": {}},
+        _workers(setting): {"loader-workers": {"workers": _worker_count(setting)}},
+        "device-input": {"device-input": {}},
+        _larger(setting): {"batch-size": {"factor": FACTOR, "learning-rate": "linear"}},
+    }
+
+
+def shape(setting: Setting) -> tuple[tuple[str, ...], ...]:
+    """Those that are tried alone, then ladders; the first rung of a ladder is alone, too."""
+    larger = _larger(setting)
+    if setting.quick:
+        return ((), ("device-input",)) if setting.epochs else ((larger,), ("device-input", larger))
+    computing = ("bf16", "channels-last", "fused-optimizer")
+    return (
+        (*computing, "tf32, cudnn-benchmark", "compile", larger, "pinned-memory", "uint8-transfer"),
+        (_workers(setting), "pinned-memory", "uint8-transfer"),
+        ("device-input", *computing, "cudnn-benchmark", "compile", larger),
+    )
+
+
+def _climbed(names: Sequence[str], known: dict[str, Recipe], missing: dict[str, str]) -> list[Rung]:
+    made: list[Rung] = []
+    recipe, above = Recipe(), STOCK
+    for name in names:
+        skip = missing.get(name, "")
+        title = f"{AND}{name}" if made else name
+        recipe = recipe if skip else {**recipe, **known[name]}
+        made.append(Rung(name=title, recipe=recipe, above=above, skip=skip))
+        above = above if skip else title
+    return made
+
+
+def _worker_count(setting: Setting) -> int:
+    return max(1, min(MOST_WORKERS, setting.cores - 1))
+
+
+def _workers(setting: Setting) -> str:
+    return units.plural(_worker_count(setting), "worker")
+
+
+def _batch(setting: Setting) -> int:
+    return setting.pick(16, 128)
+
+
+def _larger(setting: Setting) -> str:
+    return f"batch {FACTOR * _batch(setting)}"
+
+
+# The cells -----------------------------------------------------------------------------------
+
+
+def plan(setting: Setting) -> list[AnyCell]:
+    """The last row and stock once more before all others: a machine that drifts is found out."""
+    cells = [_timed(setting, rung) for rung in rungs(setting)]
+    if setting.seeds or setting.quick:
+        timed = study.interleaved(cells, setting.seeds or 1)
+    else:
+        ends = [cells[-1], cells[0]]
+        second = {one.row for one in ends}
+        again = [msgspec.structs.replace(one, run=int(one.row in second)) for one in cells]
+        timed = [*ends, *again]
+    planned: list[AnyCell] = list(timed)
+    for rung in (rungs(setting)[0], rungs(setting)[-1]) if setting.epochs else ():
+        last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
+        planned[last + 1 : last + 1] = _trained(setting, rung, planned[last].run + 1)
+    return planned
+
+
+def _words(setting: Setting, epochs: int, *more: object) -> tuple[str, ...]:
+    small = ("--model", "resnet10", "--width", 8, "--samples", 512)
+    size = setting.pick(small, ("--model", "resnet18"))
+    usual = ("--batch", _batch(setting), "--workers", 0, "--optimizer", "nesterov")
+    return setting.workload("cifar", *size, *usual, "--epochs", epochs, *more)
+
+
+def _timed(setting: Setting, rung: Rung) -> Timed:
+    return Timed(
+        row=rung.name,
+        words=_words(setting, 1000),
+        recipe=rung.recipe,
+        seconds=setting.pick(1.0, 2.0),
+        window_seconds=setting.pick(0.2, 0.3),
+        limit_seconds=setting.pick(60.0, 240.0),
+        variables=setting.pick(SINGLE, {}),
+        skip=rung.skip,
+    )
+
+
+def _trained(setting: Setting, rung: Rung, number: int) -> list[Trained]:
+    return [
+        Trained(
+            row=rung.name,
+            run=number + seed,
+            words=_words(setting, setting.epochs or 1, "--seed", seed),
+            recipe=rung.recipe,
+            limit_seconds=setting.pick(120.0, 1800.0),
+            variables=setting.pick(SINGLE, {}),
+            skip=rung.skip,
+        )
+        for seed in range(setting.seeds or 1)
+    ]
+
+
+# The table -----------------------------------------------------------------------------------
+
+
+def tabulate(setting: Setting, results: Results) -> list[Row]:
+    known = study.sample_costs(results)
+    above = {rung.name: rung.above for rung in rungs(setting)}
+    rows = []
+    for name in results.rows:
+        made = study.row(name, results, _values)
+        made = study.with_estimate(made, RATE, known.rate(name))
+        if name != STOCK:
+            made = study.with_gain(made, "gain", known.gain(name, over=STOCK))
+        if above.get(name, STOCK) != STOCK:
+            made = study.with_gain(made, "step_up", known.gain(name, over=above[name]))
+        rows.append(_with_accuracies(made, results))
+    return study.with_best(rows, known.best)
+
+
+def _values(done: list[Done]) -> dict[str, Value]:
+    found = {
+        name: [value for one in study.timed(done) if (value := study.number_of(one.figures, name))]
+        for name in ("samples", "peak_bytes", "step_seconds")
+    }
+    firsts = [one[0] for done_one in done if (one := study.epochs(done_one, TOTAL, first=True))]
+    later = study.epoch_means(done, TOTAL)
+    return {
+        "batch": stats.median(found["samples"]) if found["samples"] else None,
+        "peak_bytes": max(found["peak_bytes"], default=None),
+        "step_seconds": stats.median(found["step_seconds"]) if found["step_seconds"] else None,
+        "first_epoch_seconds": stats.mean(firsts) if firsts else None,
+        "epoch_seconds": stats.mean(later) if later else None,
+    }
+
+
+def _with_accuracies(one: Row, results: Results) -> Row:
+    """Of the last epoch, over the seeds."""
+    for name in ("train_accuracy", "test_accuracy"):
+        logged = [study.epochs(done, name) for done in results.good(one.name)]
+        found = estimates.mean([values[-1] for values in logged if values])
+        one = study.with_estimate(one, name, found)
+    return one
+
+
+# What it says --------------------------------------------------------------------------------
+
+
+def read(setting: Setting, rows: Sequence[Row]) -> str:
+    best = study.best(rows)
+    if best is None:
+        return study.nothing(rows)
+    said = f"Best: {_whole(setting, best)}, {units.rate(best.number(RATE))}"
+    said += f", {_times(best, 'gain')} stock" if best.number("gain") else ""
+    steps = [one for one in rows if one.number("step_up")]
+    alone = [one for one in rows if one.number("gain") and one not in steps]
+    parts = [
+        f"{said}.",
+        _compared("Alone", alone, "gain"),
+        _compared("Added to others", steps, "step_up"),
+        _learned(setting, rows),
+    ]
+    return " ".join(filter(None, parts)) + study.missing(rows)
+
+
+def _whole(setting: Setting, one: Row) -> str:
+    """A row with all that it adds to: device-input, bf16 and compile."""
+    above = {rung.name: rung.above for rung in rungs(setting)}
+    below: list[str] = []
+    at = above.get(one.name, STOCK)
+    while at not in (STOCK, ""):
+        below.insert(0, _bare(at))
+        at = above[at]
+    return f"{', '.join(below)} {one.name}".strip()
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix(AND)
+
+
+def _times(one: Row, column: str) -> str:
+    """3.10 times (2.95 to 3.26)."""
+    low, high = one.intervals[column]
+    return f"{one.number(column):.2f} times ({low:.2f} to {high:.2f})"
+
+
+def _compared(opening: str, rows: Sequence[Row], column: str) -> str:
+    """Which one gives most, which ones nothing beyond the noise, and which ones lose."""
+    faster = [one for one in rows if one.intervals[column][0] > 1]
+    slower = [one for one in rows if one.intervals[column][1] < 1]
+    even = [one for one in rows if one not in faster and one not in slower]
+    words = []
+    if faster:
+        most = max(faster, key=lambda one: one.number(column) or 0.0)
+        words.append(f"{_bare(most.name)} gives most, {_times(most, column)}")
+    for names, verb, verbs in (
+        (even, "is within the noise", "are within the noise"),
+        (slower, "loses", "lose"),
+    ):
+        if names:
+            told = units.listed([_bare(one.name) for one in names])
+            words.append(f"{told} {verb if len(names) == 1 else verbs}")
+    return f"{opening}, {'; '.join(words)}." if words else ""
+
+
+def _learned(setting: Setting, rows: Sequence[Row]) -> str:
+    told = []
+    for one in rows:
+        right, first = one.number("test_accuracy"), one.number("first_epoch_seconds")
+        if right is None or first is None:
+            continue
+        later = max(0, (setting.epochs or 1) - 1) * (one.number("epoch_seconds") or 0.0)
+        name = one.name if _bare(one.name) == one.name else f"all up to {_bare(one.name)}"
+        told.append(
+            f"{name} reaches {100 * right:.1f} % test accuracy in "
+            f"{units.seconds(first + later)} of training"
+        )
+    epochs = units.plural(setting.epochs or 1, "epoch")
+    return f"With {epochs}, {units.listed(told)}." if told else ""
+
+
+# What it draws -------------------------------------------------------------------------------
+
+
+def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
+    good, best = [one for one in rows if one.number(RATE)], study.best(rows)
+    if best is None:
+        return ()
+    names = [one.name for one in good]
+    rates = Picture(
+        kind="bars",
+        x=Axis(title="optimization"),
+        y=Axis(title="samples/s"),
+        series=(study.series("samples/s", names, good, RATE),),
+        words=f"Samples a second, with 95 % intervals; {best.name} has most. "
+        "A row with 'and' adds to the one before it.",
+    )
+    return (rates, *_memory(good, results), *_curves(rows, results))
+
+
+def _memory(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
+    """What the memory is made of; a CPU's is not known."""
+    parts = {one.name: _parts(results.good(one.name)) for one in rows}
+    known = {name: found for name, found in parts.items() if any(found.values())}
+    if not known:
+        return ()
+    series = tuple(
+        Series(name=part, x=tuple(known), y=tuple(found.get(part) for found in known.values()))
+        for part in MEMORY
+    )
+    most = max(known, key=lambda name: sum(known[name].values()))
+    picture = Picture(
+        kind="stacked",
+        x=Axis(title="optimization"),
+        y=Axis(title="bytes at the peak", unit="bytes"),
+        series=series,
+        words=f"What the memory at the peak is made of; {most} takes most.",
+    )
+    return (picture,)
+
+
+def _parts(done: Sequence[Done]) -> dict[str, float]:
+    memory = next((one.figures.get("memory") for one in study.timed(done)), None) or {}
+    return {name: study.number_of(memory, f"{name}_bytes") or 0.0 for name in MEMORY}
+
+
+def _curves(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
+    """Accuracy over the seconds spent in training, of the rows that were trained."""
+    series = []
+    for one in rows:
+        for done in results.good(one.name):
+            right = study.epochs(done, "test_accuracy", first=True)
+            times = study.epochs(done, TOTAL, first=True)
+            if right and len(right) == len(times):
+                at = tuple(sum(times[: number + 1]) for number in range(len(times)))
+                series.append(Series(name=one.name, x=at, y=tuple(right)))
+    if not series:
+        return ()
+    picture = Picture(
+        kind="lines",
+        x=Axis(title="seconds of training", log=True),
+        y=Axis(title="share of the test images told right"),
+        series=tuple(series),
+        words="What is learned by when: a mark is an epoch, the first one with compiling.",
+    )
+    return (picture,)
