@@ -34,7 +34,7 @@ NAME = "devices"
 QUESTION = "CPU or GPU, and how many threads?"
 EPOCH = "epoch_seconds"
 COLUMNS: tuple[Column, ...] = (
-    Column(name=EPOCH, title="epoch", unit="seconds"),
+    Column(name=EPOCH, title="a whole epoch", unit="seconds"),
     Column(name="gain", title="gain", unit="ratio", interval=True),
     Column(name="of_ideal", title="of ideal", unit="share"),
     Column(name="measured", title="measured part", unit="share"),

@@ -260,13 +260,10 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     said += f", {_times(best, 'gain')} stock" if best.number("gain") else ""
     steps = [one for one in rows if one.number("step_up")]
     alone = [one for one in rows if one.number("gain") and one not in steps]
-    parts = [
-        f"{said}.",
-        _compared("Alone", alone, "gain"),
-        _compared("Added to others", steps, "step_up"),
-        _learned(setting, rows),
-    ]
-    return " ".join(filter(None, parts)) + study.missing(rows)
+    compared = [_compared("alone", alone, "gain"), _compared("added to others", steps, "step_up")]
+    second = "; ".join(filter(None, compared))
+    parts = [said, second[:1].upper() + second[1:], _learned(setting, rows)]
+    return " ".join(f"{part}." for part in parts if part) + study.missing(rows)
 
 
 def _whole(setting: Setting, one: Row) -> str:
@@ -291,22 +288,20 @@ def _times(one: Row, column: str) -> str:
 
 
 def _compared(opening: str, rows: Sequence[Row], column: str) -> str:
-    """Which one gives most, which ones nothing beyond the noise, and which ones lose."""
+    """Which one gives most; how many give nothing beyond the noise, and how many lose."""
     faster = [one for one in rows if one.intervals[column][0] > 1]
     slower = [one for one in rows if one.intervals[column][1] < 1]
-    even = [one for one in rows if one not in faster and one not in slower]
+    even = len(rows) - len(faster) - len(slower)
     words = []
     if faster:
         most = max(faster, key=lambda one: one.number(column) or 0.0)
-        words.append(f"{_bare(most.name)} gives most, {_times(most, column)}")
-    for names, verb, verbs in (
-        (even, "is within the noise", "are within the noise"),
-        (slower, "loses", "lose"),
-    ):
-        if names:
-            told = units.listed([_bare(one.name) for one in names])
-            words.append(f"{told} {verb if len(names) == 1 else verbs}")
-    return f"{opening}, {'; '.join(words)}." if words else ""
+        words.append(f"{_bare(most.name)} gives most ({most.number(column):.2f} times)")
+    if even:
+        words.append(f"{even} of {len(rows)} {'is' if even == 1 else 'are'} within the noise")
+    if slower:
+        worst = min(slower, key=lambda one: one.number(column) or 0.0)
+        words.append(f"{_bare(worst.name)} loses most ({worst.number(column):.2f} times)")
+    return f"{opening}, {units.listed(words)}" if words else ""
 
 
 def _learned(setting: Setting, rows: Sequence[Row]) -> str:
@@ -317,20 +312,18 @@ def _learned(setting: Setting, rows: Sequence[Row]) -> str:
             continue
         later = max(0, (setting.epochs or 1) - 1) * (one.number("epoch_seconds") or 0.0)
         name = one.name if _bare(one.name) == one.name else f"all up to {_bare(one.name)}"
-        told.append(
-            f"{name} reaches {100 * right:.1f} % test accuracy in "
-            f"{units.seconds(first + later)} of training"
-        )
+        spent = units.seconds(first + later)
+        told.append(f"{name} has {100 * right:.1f} % test accuracy ({spent} of training)")
     epochs = units.plural(setting.epochs or 1, "epoch")
-    return f"With {epochs}, {units.listed(told)}." if told else ""
+    return f"After {epochs}, {units.listed(told)}" if told else ""
 
 
 # What it draws -------------------------------------------------------------------------------
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    good, best = [one for one in rows if one.number(RATE)], study.best(rows)
-    if best is None:
+    good = [one for one in rows if one.number(RATE)]
+    if study.best(rows) is None:
         return ()
     names = [one.name for one in good]
     rates = Picture(
@@ -338,8 +331,7 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
         x=Axis(title="optimization"),
         y=Axis(title="samples/s"),
         series=(study.series("samples/s", names, good, RATE),),
-        words=f"Samples a second, with 95 % intervals; {best.name} has most. "
-        "A row with 'and' adds to the one before it.",
+        words="Samples a second, with 95 % intervals; a row with 'and' adds to the one before it.",
     )
     return (rates, *_memory(good, results), *_curves(rows, results))
 
@@ -360,7 +352,7 @@ def _memory(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
         x=Axis(title="optimization"),
         y=Axis(title="bytes at the peak", unit="bytes"),
         series=series,
-        words=f"What the memory at the peak is made of; {most} takes most.",
+        words=f"What the memory at the peak is made of; most is taken by {most}.",
     )
     return (picture,)
 
