@@ -25,8 +25,10 @@ places where it appears. A gain whose interval holds 1 is within the noise.
 ## When it misleads
 The gains are those of a small network on small images. Its stock step mostly waits for its input
 and for kernels to be launched; where the device computes all the time, bf16 and channels-last give
-more and device-input nothing. The last row learns with another batch size: look at its accuracy
-too. Where there is no GPU, rows that need one are left out and the others add up without them.
+more and device-input nothing. How much loading there is to save depends on what one image costs:
+here some 150 µs of one core, a little less than with torchvision's transforms. The last row learns
+with another batch size: look at its accuracy too. Where there is no GPU, rows that need one are
+left out and the others add up without them.
 """
 
 from __future__ import annotations
