@@ -1,11 +1,13 @@
 """Trains a network on small images: `python -m hotlap.workloads.cifar --model resnet18 --epochs 5`.
 
 Prints loss and top-1 accuracy of every batch, and for every epoch the accuracy on the test images
-and how long loading, training and all of it took.
+and how long loading, training and all of it took. Under `torchrun` every process trains with a
+batch of its own, and the first one tells: its own loss, and the accuracy of all.
 """
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,18 @@ from torch.utils.data import DataLoader
 from hotlap.data import stored
 from hotlap.data.cifar import Cifar10
 from hotlap.data.labelled import Labelled
+from hotlap.data.resident import DeviceDataset
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.data.transforms import Crop, Flip, Normalize
 from hotlap.models.resnet import WIDTHS, ResNet
 from hotlap.models.revnet import RevNet
-from hotlap.workloads import training
+from hotlap.workloads import ranks, training
+from hotlap.workloads.ranks import Ranks
 from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Clock, Log, Precision
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 SYNTHETIC = {"train": 10_000, "test": 2_000}
+TEST_BATCH = 500
 
 
 def read(
@@ -37,8 +42,11 @@ def read(
         if data == "download"
         else Cifar10.from_jpegs(Path(data), train=train, cache=cache)
     )
-    count = samples or len(found.labels)
-    return found.images[:count], found.labels[:count]
+    if not 0 < samples < len(found.labels):
+        return found.images, found.labels
+    # Folders are read class by class: the first so many would be of one or two of them.
+    some = torch.arange(samples) * len(found.labels) // samples
+    return found.images[some], found.labels[some]
 
 
 def _drawn(train: bool, samples: int, cache: Path | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,48 +71,98 @@ def network(name: str, norm: str, width: int = WIDTHS[0]) -> nn.Module:
     return ResNet(int(name.removeprefix("resnet")), norm=norm, widths=widths)
 
 
-def accuracy(model: nn.Module, batches: Any, device: torch.device, precision: Precision) -> float:
+def batches(given: argparse.Namespace, train: bool, own: Ranks) -> tuple[Any, int]:
+    """What hands out this process's batches of an epoch, and how many images those are."""
+    images, labels = read(given.data, train, given.samples, given.cache)
+    size = given.batch if train else TEST_BATCH
+    moves = [Crop(images.shape[-1], padding=4), Flip()] if train else []
+    transform = [*moves, Normalize(MEAN, STD)]
+    if given.input == "device":
+        images, labels = own.part(images, labels)
+        made = DeviceDataset(
+            *(images, labels),
+            batch_size=size,
+            transform=transform,
+            device=own.device,
+            shuffle=train,
+        )
+        return made, len(images)
+    if not train:
+        images, labels = own.part(images, labels)
+    dataset = Labelled(images, labels, transform)
+    sampler = ranks.sampler(own, dataset, given.seed) if train else None
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        size,
+        shuffle=train and sampler is None,
+        sampler=sampler,
+        num_workers=given.workers,
+    )
+    return loader, len(loader.sampler)
+
+
+def accuracy(model: nn.Module, batches: Any, own: Ranks, precision: Precision) -> float:
+    """Of all images: every process looks at its share of them."""
     model.eval()
-    right, count = 0, 0
+    counts = torch.zeros(2, dtype=torch.long, device=own.device)
     with torch.no_grad(), precision.forward():
         for inputs, targets in batches:
-            found = model(inputs.to(device)).argmax(1).cpu()
-            right, count = right + int((found == targets).sum()), count + len(targets)
-    return right / max(1, count)
+            targets = targets.to(own.device)
+            found = model(inputs.to(own.device)).argmax(1)
+            counts[0] += (found == targets).sum()
+            counts[1] += len(targets)
+    right, count = own.summed(counts).tolist()
+    return float(right / max(1, count))
 
 
-def main() -> None:
+def options() -> argparse.ArgumentParser:
     parser = training.options("Trains a network on small images.")
     parser.add_argument("--model", default="resnet18", help="resnet10 to resnet50, revnet38, ...")
     parser.add_argument("--norm", choices=("batch", "none"), default="batch")
     parser.add_argument("--width", type=int, default=WIDTHS[0], help="channels of a resnet's stem")
     parser.add_argument("--cache", type=Path, help="keep images that are ready in this folder")
-    given = parser.parse_args()
-    torch.manual_seed(given.seed)
-    device = torch.device(given.device)
-    train, test = (read(given.data, part, given.samples, given.cache) for part in (True, False))
-    augmented = Labelled(*train, [Crop(32, padding=4), Flip(), Normalize(MEAN, STD)])
-    loader = DataLoader(augmented, given.batch, shuffle=True, num_workers=given.workers)
-    plain = Labelled(*test, Normalize(MEAN, STD))
-    evaluation = DataLoader(plain, 500, num_workers=given.workers)
-    model = network(given.model, given.norm, given.width).to(device)
+    parser.add_argument(
+        "--input",
+        choices=("loader", "device"),
+        default="loader",
+        help="a loader prepares image by image; or all lie on the device, prepared by the batch",
+    )
+    return parser
+
+
+def main() -> None:
+    given = options().parse_args()
+    own = ranks.join(given.device)
+    try:
+        train(given, own)
+    finally:
+        ranks.leave(own)
+
+
+def train(given: argparse.Namespace, own: Ranks) -> None:
+    torch.manual_seed(given.seed + own.rank)
+    device = own.device
+    loader, count = batches(given, True, own)
+    evaluation, _ = batches(given, False, own)
+    model = own.wrapped(network(given.model, given.norm, given.width).to(device))
     lr = given.lr or RATES.get(given.optimizer, USUAL_RATE)
     optimizer = OPTIMIZERS[given.optimizer](model.parameters(), lr)
     steps = given.epochs * (len(loader) // given.accumulate)
     schedule = training.schedule_of(given.schedule, optimizer, lr, steps)
     precision = Precision(given.precision, device)
     criterion = nn.CrossEntropyLoss()
-    log = Log(given.log, device)
+    log = Log(given.log if own.first else None, device)
     hits = torch.zeros((), dtype=torch.long, device=device)
 
     def tell(number: int, loss: float, outputs: torch.Tensor, targets: torch.Tensor) -> None:
         hits.add_((outputs.argmax(1) == targets).sum())
-        if not given.quiet:
+        if own.first and not given.quiet:
             right = (outputs.argmax(1) == targets).float().mean().item()
             print(f"  {number}/{len(loader)} loss {loss:.4f} top-1 {right:.1%}", flush=True)
 
     for epoch in range(given.epochs):
         hits.zero_()
+        ranks.reorder(loader, epoch)
         loss, clock = training.train_epoch(
             model,
             loader,
@@ -117,17 +175,18 @@ def main() -> None:
             tell=tell,
         )
         times, evaluating = clock.read(), Clock()
-        right = accuracy(model, evaluation, device, precision)
+        right = accuracy(model, evaluation, own, precision)
         times["evaluation_seconds"] = evaluating.total
-        print(
-            f"epoch {epoch + 1}: loss {loss:.4f}, test accuracy {right:.2%}; "
-            f"{training.told(times)}",
-            flush=True,
-        )
+        if own.first:
+            print(
+                f"epoch {epoch + 1}: loss {loss:.4f}, test accuracy {right:.2%}; "
+                f"{training.told(times)}",
+                flush=True,
+            )
         log.add(
             epoch=epoch + 1,
             loss=loss,
-            train_accuracy=int(hits) / max(1, len(train[0])),
+            train_accuracy=int(hits) / max(1, count),
             test_accuracy=right,
             **times,
         )

@@ -53,7 +53,11 @@ def options(description: str) -> argparse.ArgumentParser:
 def schedule_of(name: str, optimizer: Any, lr: float, steps: int) -> Any:
     rates = torch.optim.lr_scheduler
     if name == "onecycle":
-        return rates.OneCycleLR(optimizer, max_lr=lr, total_steps=max(1, steps))
+        # The momentum goes the other way where there is one; Adagrad and Adadelta have none.
+        cycled = bool({"momentum", "betas"} & optimizer.defaults.keys())
+        return rates.OneCycleLR(
+            optimizer, max_lr=lr, total_steps=max(1, steps), cycle_momentum=cycled
+        )
     if name == "cosine":
         return rates.CosineAnnealingLR(optimizer, T_max=max(1, steps))
     return rates.ConstantLR(optimizer, factor=1.0)

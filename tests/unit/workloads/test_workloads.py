@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from hotlap.data import Cifar10
 from hotlap.workloads import cifar, superres, training
 
 SMALL = "--samples 64 --epochs 1 --workers 0 --batch 16 --device cpu"
@@ -33,6 +34,7 @@ def printed(monkeypatch, capsys):
         "--model resnet10 --norm none --optimizer adamw --schedule cosine",
         "--model resnet10 --precision bf16 --accumulate 2 --schedule constant",
         "--model revnet38 --optimizer nesterov",
+        "--model resnet10 --input device --optimizer adagrad",
     ],
 )
 def test_small_images_are_trained_on(printed, more):
@@ -78,6 +80,15 @@ def test_images_that_are_kept_are_the_ones_that_were_made(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["synthetic-train-20.tensors"]
     for before, after in zip(made, cifar.read("synthetic", True, 20, tmp_path), strict=True):
         assert torch.equal(before, after)
+
+
+def test_a_few_of_the_images_are_of_all_classes(monkeypatch):
+    whole = Cifar10(torch.zeros(100, 3, 32, 32), torch.arange(10).repeat_interleave(10))
+    monkeypatch.setattr(Cifar10, "from_jpegs", lambda *told, **more: whole)
+    images, labels = cifar.read("somewhere", True, 20)
+    assert len(images) == 20
+    assert labels.bincount().tolist() == [2] * 10
+    assert len(cifar.read("somewhere", True, 1000)[0]) == 100
 
 
 @pytest.mark.parametrize("name", training.OPTIMIZERS)

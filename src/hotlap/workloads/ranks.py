@@ -1,0 +1,78 @@
+"""Training in several processes, as `torchrun` starts them; one process needs nothing of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """Which process of how many this is, and the device it has."""
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+    together: bool = False  # there is a process group, be it of one
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def wrapped(self, model: nn.Module) -> nn.Module:
+        """Gradients are averaged over all processes; they begin with the first one's parameters."""
+        if not self.together:
+            return model
+        return nn.parallel.DistributedDataParallel(model)
+
+    def part(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """This process's share: as many for each, or one would wait for a batch nobody has."""
+        each = len(tensors[0]) // self.world
+        return tuple(one[self.rank :: self.world][:each] for one in tensors)
+
+    def summed(self, numbers: torch.Tensor) -> torch.Tensor:
+        if self.together:
+            distributed.all_reduce(numbers)
+        return numbers
+
+
+def join(device: str) -> Ranks:
+    """The group that WORLD_SIZE tells of: over NCCL with a GPU each, over gloo on a CPU."""
+    if "WORLD_SIZE" not in os.environ:
+        return Ranks(device=torch.device(device))
+    kind = torch.device(device).type
+    own = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0"))) if kind == "cuda" else device
+    if kind == "cuda":
+        torch.cuda.set_device(own)
+    distributed.init_process_group("nccl" if kind == "cuda" else "gloo")
+    return Ranks(
+        device=torch.device(own),
+        rank=distributed.get_rank(),
+        world=distributed.get_world_size(),
+        together=True,
+    )
+
+
+def leave(ranks: Ranks) -> None:
+    if ranks.together:
+        distributed.destroy_process_group()
+
+
+def sampler(ranks: Ranks, dataset: Any, seed: int) -> Any:
+    """None for one process: the loader then shuffles by itself."""
+    if not ranks.together:
+        return None
+    return torch.utils.data.DistributedSampler(
+        dataset, ranks.world, ranks.rank, seed=seed, drop_last=True
+    )
+
+
+def reorder(loader: Any, epoch: int) -> None:
+    """A distributed sampler has to be told that an epoch begins, or all have the same order."""
+    sampler = getattr(loader, "sampler", None)
+    if isinstance(sampler, torch.utils.data.DistributedSampler):
+        sampler.set_epoch(epoch)

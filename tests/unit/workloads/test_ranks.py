@@ -1,0 +1,62 @@
+"""Several processes train together: each on its share, and the first one tells."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from hotlap.workloads.ranks import Ranks, join, sampler
+
+TWO = [Ranks(device=torch.device("cpu"), rank=rank, world=2, together=True) for rank in range(2)]
+
+
+def test_one_process_is_left_as_it_is(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    alone = join("cpu")
+    model = torch.nn.Linear(2, 2)
+    assert (alone.first, alone.world) == (True, 1)
+    assert alone.wrapped(model) is model
+    assert sampler(alone, [1, 2, 3], 0) is None
+    assert alone.summed(torch.ones(1)).tolist() == [1]
+
+
+def test_shares_are_of_one_size_and_have_nothing_in_common():
+    images, labels = torch.arange(7), torch.arange(7) * 10
+    (first, firsts), (second, seconds) = (one.part(images, labels) for one in TWO)
+    assert len(first) == len(second) == 3
+    assert not set(first.tolist()) & set(second.tolist())
+    assert torch.equal(firsts, first * 10)
+    assert torch.equal(seconds, second * 10)
+
+
+def test_orders_of_processes_have_nothing_in_common():
+    first, second = (set(sampler(one, list(range(10)), 0)) for one in TWO)
+    assert not first & second
+    assert len(first) == len(second) == 5
+
+
+@pytest.mark.parametrize("source", ["loader", "device"])
+def test_two_processes_train_and_one_tells(tmp_path, source):
+    words = (
+        "-m torch.distributed.run --standalone --local-addr localhost --nproc-per-node 2 "
+        "-m -- hotlap.workloads.cifar --model resnet10 --width 8 --samples 64 --batch 8 --epochs 1 "
+        f"--workers 0 --device cpu --input {source} --log {tmp_path / 'log'}"
+    )
+    done = subprocess.run(
+        [sys.executable, *words.split()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4/4 loss" in done.stdout  # 64 images, two processes, 8 at a time
+    assert done.stdout.count("epoch 1: ") == 1
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    told = json.loads(line)
+    assert 0 <= told["test_accuracy"] <= 1
+    assert 0 <= told["train_accuracy"] <= 1
