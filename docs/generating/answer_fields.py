@@ -35,7 +35,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     answers.Column: {
         "name": "The key in the rows.",
         "title": "How it is called in the table.",
-        "unit": "`seconds`, `bytes`, `rate`, `share`, `ratio`, `number`, or empty for words.",
+        "unit": "`seconds`, `bytes`, `rate`, `share`, `accuracy`, `ratio`, `number`, `decimal`, or "
+        "empty for words.",
         "interval": "Whether the table of a terminal shows its interval.",
     },
     answers.Row: {
@@ -48,7 +49,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "runs": "How many cells its figures come from.",
     },
     answers.Picture: {
-        "kind": "`lines`, `bars` or `stacked`.",
+        "kind": "`lines`, `bands` (lines with their intervals as areas), `bars` or `stacked`.",
         "x": "The axis along.",
         "y": "The axis up.",
         "series": "What is drawn.",
@@ -57,7 +58,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     answers.Axis: {
         "title": "What is along it.",
         "log": "Whether it is logarithmic.",
-        "unit": "`bytes` where its values are bytes, else empty.",
+        "unit": "`bytes` or `share` where its values are that, else empty.",
     },
     answers.Series: {
         "name": "As in the legend.",

@@ -78,7 +78,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 class Column(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
-    unit: str = ""  # seconds, bytes, rate, share, ratio, number, or none for words
+    unit: str = ""  # seconds, bytes, rate, share, accuracy, ratio, number, decimal, or none
     interval: bool = False  # whether a terminal shows one
 
 
@@ -111,13 +111,13 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     log: bool = False
-    unit: str = ""  # bytes are shown as MiB
+    unit: str = ""  # bytes are shown as MiB, a share in per cent
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be drawn, as data: a report decides how."""
 
-    kind: str  # lines, bars, stacked
+    kind: str  # lines, bands, bars, stacked
     x: Axis
     y: Axis
     series: tuple[Series, ...]

@@ -48,6 +48,18 @@ def share(value: float | None) -> str:
     return f"{percent:.1f} %" if 0 < percent < 9.95 else f"{percent:.0f} %"
 
 
+def accuracy(value: float | None) -> str:
+    """78.1 %: a tenth of a point is seen."""
+    return "–" if value is None else f"{value * 100:.1f} %"
+
+
+def decimal(value: float | None) -> str:
+    """1.23, 0.001: three digits of what has no unit, such as a loss or a learning rate."""
+    if value is None:
+        return "–"
+    return _three_digits(value) if value >= 0.1 else f"{value:.3g}"
+
+
 def rate(value: float | None, unit: str = "samples/s") -> str:
     if value is None:
         return "–"

@@ -17,7 +17,7 @@ from hotlap.studies import STUDIES, named
 from hotlap.studies.study import Results, Setting
 
 SECTIONS = ["What it shows", "How it is measured", "How to read it", "When it misleads"]
-UNITS = {"", "seconds", "bytes", "rate", "share", "ratio", "number"}
+UNITS = {"", "seconds", "bytes", "rate", "share", "ratio", "number", "accuracy", "decimal"}
 MOST_QUICK_CELLS = 4  # importing torch alone takes seconds in each
 SETTINGS = [
     Setting(quick=quick, device=device, data=data, images="/cache", epochs=epochs, cores=cores)

@@ -111,3 +111,13 @@ def test_three_digits_are_three_digits_also_where_rounding_adds_one(say, value, 
 )
 def test_lists_are_said_as_a_person_would(words, said):
     assert units.listed(words) == said
+
+
+def test_accuracies_keep_a_tenth_of_a_point():
+    assert [units.accuracy(one) for one in (0.7812, 1.0, None)] == ["78.1 %", "100.0 %", "–"]
+
+
+def test_what_has_no_unit_keeps_three_digits():
+    assert [units.decimal(one) for one in (2.3, 0.1, 0.001, 0.00123, 12.3, None)] == [
+        *("2.30", "0.10", "0.001", "0.00123", "12.3", "–")
+    ]

@@ -1,4 +1,4 @@
-"""Pictures of a study as plotly.js dicts: lines with intervals, bars beside or on each other."""
+"""Pictures of a study as plotly.js dicts: lines with intervals or bands, bars."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from hotlap.reports.wording import finite
 COLOURS = ("$forward", "$input", "$optimizer", "$transfer", "$backward", "$bad", "$other", "$ink")
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
+FAINT = 0.15
 MEBI = float(1 << 20)
 
 
 def figure(picture: Picture) -> Figure:
     draw = _bars if picture.kind in ("bars", "stacked") else _line
     data = [draw(one, number, picture) for number, one in enumerate(picture.series)]
+    if picture.kind == "bands":
+        data = [*_bands(picture), *data]  # below all lines
     layout: dict[str, Any] = {
         "height": 360,
         "xaxis": _axis(picture.x, _values(picture, "x")),
@@ -35,6 +38,8 @@ def _values(picture: Picture, name: str) -> list[Any]:
 def _axis(axis: Axis, values: list[Any]) -> dict[str, Any]:
     unit = axis.title.replace("bytes", "MiB", 1) if axis.unit == "bytes" else axis.title
     made: dict[str, Any] = {"title": title(text(unit))}
+    if axis.unit == "share":
+        made["tickformat"] = ".0%"
     if axis.log:
         made["type"] = "log"
         ticks = sorted({value for value in map(finite, values) if value is not None and value > 0})
@@ -52,7 +57,8 @@ def _line(one: Series, number: int, picture: Picture) -> dict[str, Any]:
         "name": text(one.name),
         "x": [text(x) if isinstance(x, str) else finite(x) for x in one.x],
         "y": _scaled(one.y, picture.y),
-        "error_y": _errors(one, picture),
+        "error_y": {"visible": False} if picture.kind == "bands" else _errors(one, picture),
+        "legendgroup": text(one.name),
         "line": {
             "color": COLOURS[number % len(COLOURS)],
             "width": 2,
@@ -60,6 +66,36 @@ def _line(one: Series, number: int, picture: Picture) -> dict[str, Any]:
         },
         "marker": {"size": 7, "symbol": SYMBOLS[number % len(SYMBOLS)]},
     }
+
+
+def _bands(picture: Picture) -> list[dict[str, Any]]:
+    """The interval of each line as an area around it; where it has none, there is no area."""
+    areas = []
+    for number, one in enumerate(picture.series):
+        low, high = (_scaled(part, picture.y) for part in (one.low, one.high))
+        known = [
+            (text(x) if isinstance(x, str) else finite(x), b, h)
+            for x, b, h in zip(one.x, low, high, strict=False)
+            if b is not None and h is not None
+        ]
+        if not known:
+            continue
+        areas.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [x for x, _, _ in [*known, *reversed(known)]],
+                "y": [h for _, _, h in known] + [b for _, b, _ in reversed(known)],
+                "fill": "toself",
+                "fillcolor": COLOURS[number % len(COLOURS)],
+                "opacity": FAINT,
+                "line": {"width": 0},
+                "hoverinfo": "skip",
+                "showlegend": False,
+                "legendgroup": text(one.name),  # hidden together with its line
+            }
+        )
+    return areas
 
 
 def _bars(one: Series, number: int, picture: Picture) -> dict[str, Any]:

@@ -18,10 +18,15 @@ UNITS: dict[str, Callable[[float | None], str]] = {
     "bytes": wording.size,
     "rate": lambda value: wording.rate(value, "").strip(),
     "share": wording.share,
+    "accuracy": wording.accuracy,
+    "decimal": wording.decimal,
     "ratio": wording.ratio,
     "number": wording.count,
 }
-WIDTHS = {"seconds": 9, "bytes": 9, "rate": 9, "share": 6, "ratio": 7, "number": 6}
+WIDTHS = {
+    **{"seconds": 9, "bytes": 9, "rate": 9, "share": 6, "ratio": 7, "number": 6},
+    **{"accuracy": 7, "decimal": 6},
+}
 INTERVAL = 20  # further signs for (9,841 to 10,220)
 NAME = 22
 

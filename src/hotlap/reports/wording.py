@@ -43,6 +43,14 @@ def share(value: float | None) -> str:
     return units.share(finite(value))
 
 
+def accuracy(value: float | None) -> str:
+    return units.accuracy(finite(value))
+
+
+def decimal(value: float | None) -> str:
+    return units.decimal(finite(value))
+
+
 def rate(value: float | None, unit: str = "samples/s") -> str:
     return units.rate(finite(value), unit)
 

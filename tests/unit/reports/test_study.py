@@ -10,7 +10,7 @@ from rich.console import Console
 from test_html import Page
 
 from hotlap import answers
-from hotlap.answers import Column, Row
+from hotlap.answers import Axis, Column, Picture, Row, Series
 from hotlap.errors import RecordError
 from hotlap.reports import csv, html, markdown, pictures, study
 
@@ -94,6 +94,22 @@ def test_pictures_scale_bytes_and_show_intervals():
     assert bars.layout["barmode"] == "stack"
     assert bars.data[0]["y"][1] == pytest.approx(2 / (1 << 20))
     assert "<script" not in json.dumps(bars.data)
+
+
+def test_bands_lie_below_their_lines_and_leave_gaps_alone():
+    line = Series(name=EVIL, x=("1", "2"), y=(0.5, None), low=(0.4, None), high=(0.6, None))
+    bare = Series(name="one seed", x=("1", "2"), y=(0.5, 0.7))
+    axis = Axis(title="test accuracy", unit="share")
+    made = pictures.figure(
+        Picture(kind="bands", x=Axis(title="epoch"), y=axis, series=(line, bare), words="Both.")
+    )
+    area, first, second = made.data
+    assert (area["fill"], area["x"], area["y"]) == ("toself", ["1", "1"], [0.6, 0.4])
+    assert area["fillcolor"] == first["line"]["color"] != second["line"]["color"]
+    assert not area["showlegend"]
+    assert not first["error_y"]["visible"]
+    assert made.layout["yaxis"]["tickformat"] == ".0%"
+    assert "<script" not in json.dumps(made.data)
 
 
 def test_an_answer_is_the_same_after_it_was_saved(tmp_path):
