@@ -102,6 +102,27 @@ class Costs:
         ]
 
 
+class Means:
+    """Plain means over seeds of each row. Few seeds tell little of their spread: it is pooled."""
+
+    def __init__(self, values: Mapping[str, Sequence[float]]) -> None:
+        self._values = values
+        several = [own for own in self._values.values() if len(own) > 1]
+        self.degrees = sum(len(own) - 1 for own in several)
+        squares = sum((len(own) - 1) * stats.variance(own) for own in several)
+        self.deviation = math.sqrt(squares / self.degrees) if self.degrees else None
+
+    def estimate(self, name: str) -> Estimate | None:
+        """With an interval of no width where no row has a second seed: nothing is known of it."""
+        own = self._values.get(name)
+        if not own:
+            return None
+        middle, half = stats.mean(own), 0.0
+        if self.deviation is not None:
+            half = stats.student(self.degrees) * self.deviation / math.sqrt(len(own))
+        return Estimate(value=middle, low=middle - half, high=middle + half, runs=len(own))
+
+
 def mean(values: Sequence[float]) -> Estimate | None:
     """The plain mean over seeds with its 95 % interval; one value knows nothing of its spread."""
     if not values:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hotlap.studies.estimates import Costs, mean
+from hotlap.studies.estimates import Costs, Means, mean
 
 
 def test_an_estimate_lies_in_its_interval_and_a_rate_is_its_inverse():
@@ -54,3 +54,19 @@ def test_the_mean_of_one_seed_knows_nothing_of_its_spread():
     assert found.value == pytest.approx(0.7)
     assert found.low < 0.6
     assert found.high > 0.8
+
+
+def test_few_seeds_borrow_their_spread_from_all_rows():
+    means = Means({"a": [0.70, 0.72], "b": [0.50, 0.52], "c": [0.9], "d": []})
+    assert means.degrees == 2
+    one, alone = means.estimate("a"), means.estimate("c")
+    assert one.value == pytest.approx(0.71)
+    assert one.high - one.low == pytest.approx(2 * 4.303 * 0.02 / 2, rel=0.02)
+    assert alone.high - alone.low > one.high - one.low
+    assert means.estimate("d") is None
+
+
+def test_without_a_second_seed_no_spread_is_made_up():
+    means = Means({"a": [0.7], "b": [0.5]})
+    assert means.degrees == 0
+    assert means.estimate("a").interval == (0.7, 0.7)

@@ -1,0 +1,158 @@
+"""Which optimizer learns most in the same number of epochs, and what does it cost?
+
+## What it shows
+The same network trained with SGD, Nesterov's momentum, Adagrad, Adadelta, Adam and AdamW, the last
+two also fused: accuracy on the test images and loss after each epoch, and how long an epoch took.
+
+## How it is measured
+`hotlap.workloads.cifar` trains for the same few epochs with each, once for every seed, in a fresh
+process each time and in turns. On a GPU it is ResNet-10 with batches of 256 in bfloat16 and
+channels last, on a CPU a narrow one on a part of the images. The images lie on the device, so
+that no loader hides what an optimizer costs. The learning rate falls from its first value to zero
+along a cosine. It is the usual one for each, in the table and in the JSON: 0.1 for SGD and Nesterov
+(momentum 0.9, weight decay 0.0005), 0.01 for Adagrad, 1 for Adadelta, 0.001 for Adam and AdamW
+(weight decay 0.01). Nothing else differs.
+
+## How to read it
+Accuracies are means over seeds; their 95 % interval comes from the spread between seeds, pooled
+over all rows. What is closer than that is not a difference. The time is that of the epochs after
+the first, without the test images; the first, in which libraries start, stands apart. A fused
+optimizer computes the same in fewer kernels: it should differ in time alone.
+
+## When it misleads
+A few epochs favour what learns fast at first; SGD often wins in the end. Each optimizer has one
+learning rate here, and another one may suit it better. The larger the batch and the network, the
+less an optimizer's own time counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hotlap import units
+from hotlap.answers import Column, Picture, Row, Trained
+from hotlap.studies import learning, study
+from hotlap.studies.learning import ACCURACY, EPOCH
+from hotlap.studies.study import Results, Setting
+
+NAME = "optimizers"
+QUESTION = "Which optimizer learns most in the same number of epochs?"
+COLUMNS: tuple[Column, ...] = (
+    Column(name="learning_rate", title="learning rate", unit="decimal"),
+    *learning.COLUMNS,
+)
+RATES = {
+    "SGD": 0.1,
+    "Nesterov": 0.1,
+    "Adagrad": 0.01,
+    "Adadelta": 1.0,
+    "Adam": 0.001,
+    "Adam fused": 0.001,
+    "AdamW": 0.001,
+    "AdamW fused": 0.001,
+}
+FEW = ("SGD", "AdamW")
+FUSED = " fused"
+CONTESTED = 1.02  # times as long: less is not worth a word even where it is certain
+
+
+def plan(setting: Setting) -> list[Trained]:
+    options, recipe = learning.size(setting, "resnet10")
+    cells = [
+        Trained(
+            row=name,
+            words=setting.workload("cifar", *options, *_own(name), "--schedule", "cosine"),
+            variables=learning.threads(setting),
+            recipe=recipe,
+            limit_seconds=setting.pick(120.0, 900.0),
+        )
+        for name in setting.pick(FEW, tuple(RATES))
+    ]
+    return learning.seeded(cells, setting.seeds or 2)
+
+
+def _own(name: str) -> tuple[object, ...]:
+    return "--optimizer", name.lower().replace(" ", "-"), "--lr", RATES[name]
+
+
+def tabulate(setting: Setting, results: Results) -> list[Row]:
+    return learning.tabulate(results, lambda name: {"learning_rate": RATES[name]})
+
+
+def read(setting: Setting, rows: Sequence[Row]) -> str:
+    best = study.best(rows)
+    if best is None:
+        return study.nothing(rows)
+    others = [one for one in rows if one.good and one is not best and one.number(ACCURACY)]
+    epochs = units.plural(best.number("epochs") or 0, "epoch")
+    said = f"Best: {best.name} with {units.accuracy(best.number(ACCURACY))} on the test images "
+    said += f"after {epochs}{_against(best, others)}.{_time(best, [best, *others])}"
+    said += f"{_fused(rows)}{learning.troubles(rows)}{study.missing(rows)}"
+    return said
+
+
+def _against(best: Row, others: Sequence[Row]) -> str:
+    """Who cannot be told from the best, and how far the first is that can."""
+    known = {one.name: learning.apart(best, one, ACCURACY) for one in others}
+    alike = [name for name, told in known.items() if told is False]
+    behind = [one for one in others if known[one.name]]
+    said = ""
+    if others and all(told is None for told in known.values()):
+        second = max(others, key=lambda one: one.number(ACCURACY) or 0.0)
+        said = f", {learning.points(best, second)} before {second.name}; "
+        return said + "with one seed the spread between seeds is not known"
+    if alike:
+        said = f"; {units.listed(alike)} cannot be told from it by {learning.seeds([best])}"
+    if behind:
+        second = max(behind, key=lambda one: one.number(ACCURACY) or 0.0)
+        last = min(behind, key=lambda one: one.number(ACCURACY) or 0.0)
+        said += f"; {second.name} is {learning.points(best, second)} behind, more than the seeds "
+        said += "differ"
+        if last is not second:
+            said += f", and {last.name} {learning.points(best, last)}"
+    return said
+
+
+def _time(best: Row, rows: Sequence[Row]) -> str:
+    """What the best costs beside the fastest, and which one costs most."""
+    timed = [one for one in rows if one.number(EPOCH)]
+    if len(timed) < 2:
+        return ""
+    fast = min(timed, key=lambda one: one.number(EPOCH) or 0.0)
+    slow = max(timed, key=lambda one: one.number(EPOCH) or 0.0)
+    if not _longer(slow, fast):
+        return f" An epoch takes {units.seconds(fast.number(EPOCH))}, with all alike."
+    said = f" An epoch takes least with {fast.name} ({units.seconds(fast.number(EPOCH))}) and most "
+    said += f"with {slow.name} ({_ratio(slow, fast)} times that)"
+    if best not in (fast, slow):
+        told = f"{_ratio(best, fast)} times" if _longer(best, fast) else "not measurably longer"
+        said += f"; with {best.name} {told}"
+    return said + "."
+
+
+def _longer(one: Row, other: Row) -> bool:
+    ratio = (one.number(EPOCH) or 0.0) / (other.number(EPOCH) or 1.0)
+    return bool(learning.apart(one, other, EPOCH)) and ratio > CONTESTED
+
+
+def _ratio(one: Row, other: Row) -> str:
+    return f"{(one.number(EPOCH) or 0.0) / (other.number(EPOCH) or 1.0):.2f}"
+
+
+def _fused(rows: Sequence[Row]) -> str:
+    """Whether fusing paid, for those that were measured both ways."""
+    known = {one.name: one for one in rows if one.good and one.number(EPOCH)}
+    told = []
+    for name, plain in known.items():
+        fused = known.get(name + FUSED)
+        if fused is None:
+            continue
+        if _longer(plain, fused) or _longer(fused, plain):
+            told.append(f"{name} takes {_ratio(fused, plain)} times as long an epoch")
+        else:
+            told.append(f"{name} takes as long")
+    return f" Fused, {units.listed(told)}." if told else ""
+
+
+def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
+    return learning.draw(rows, results, "with each optimizer")
