@@ -63,7 +63,10 @@ def study(
     home = Path(out) if out is not None else None
     run, finished = _run_folder(chosen, options, home, resume=resume, warn=warn)
     setting = Setting(
-        **options, images=str(run.path.parent / IMAGES), cores=max(1, int(machine.cores()))
+        **options,
+        images=str(run.path.parent / IMAGES),
+        cores=max(1, int(machine.cores())),
+        gpus=surroundings.gpus(),
     )
     about = surroundings.describe(version, cuda, gpu if setting.device == "cuda" else None)
     begun(chosen, columns(chosen, setting), about)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import difflib
 
 from hotlap.errors import UsageError
-from hotlap.studies import batchsize, devices, ladder, workers
+from hotlap.studies import batchnorm, batchsize, devices, ladder, optimizers, scaling, workers
 from hotlap.studies.study import Study
 
 STUDIES: tuple[Study, ...] = (  # in the order --list shows them
     ladder,
     workers,
+    optimizers,
+    batchnorm,
     batchsize,
     devices,
+    scaling,
 )
 
 

@@ -34,6 +34,7 @@ class Setting:
     epochs: int | None = None
     seeds: int | None = None
     cores: int = 1
+    gpus: int = 0
 
     def pick(self, quick: T, full: T) -> T:
         return quick if self.quick else full

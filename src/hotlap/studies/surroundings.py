@@ -51,15 +51,33 @@ def device(asked: str | None, cuda: str | None, gpu: str | None) -> str:
 
 def gpu_name() -> str | None:
     """Of the first GPU; None where there is none or CUDA_VISIBLE_DEVICES hides them all."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
-        return None
-    found = Gpu.open()
+    found = Gpu.open() if _shown() != 0 else None
     if found is None:
         return None
     try:
         return found.name()
     finally:
         found.close()
+
+
+def gpus() -> int:
+    """How many torch would see."""
+    shown = _shown()
+    found = Gpu.open() if shown != 0 else None
+    if found is None:
+        return 0
+    try:
+        return found.count if shown is None else min(found.count, shown)
+    finally:
+        found.close()
+
+
+def _shown() -> int | None:
+    """How many CUDA_VISIBLE_DEVICES leaves at most; None where it says nothing."""
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if asked is None:
+        return None
+    return 0 if asked in ("", "-1") else len(asked.split(","))
 
 
 def describe(version: str, cuda: str | None, gpu: str | None) -> dict[str, Any]:

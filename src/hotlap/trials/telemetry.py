@@ -112,6 +112,10 @@ class Gpu:
         except Exception:
             return
 
+    @property
+    def count(self) -> int:
+        return len(self._handles)
+
     def name(self) -> str:
         """Of the first one."""
         try:

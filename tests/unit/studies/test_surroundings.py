@@ -52,3 +52,26 @@ def test_the_gpu_is_taken_where_torch_can_use_one(asked, cuda, gpu, device):
 def test_a_device_that_is_not_there_is_refused(asked, cuda, gpu, sentence):
     with pytest.raises(UsageError, match=sentence):
         surroundings.device(asked, cuda, gpu)
+
+
+class ThreeGpus:
+    count = 3
+
+    def name(self):
+        return "H200"
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "name"),
+    [(None, 3, "H200"), ("1,2", 2, "H200"), ("", 0, None), ("-1", 0, None), ("0,1,2,3", 3, "H200")],
+)
+def test_gpus_that_are_hidden_do_not_count(monkeypatch, asked, count, name):
+    monkeypatch.setattr(surroundings.Gpu, "open", ThreeGpus)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    assert surroundings.gpus() == count
+    assert surroundings.gpu_name() == name
