@@ -53,7 +53,7 @@ RATES = {
 }
 FEW = ("SGD", "AdamW")
 FUSED = " fused"
-CONTESTED = 1.02  # times as long: less is not worth a word even where it is certain
+NOTICED = 1.02  # times as long: less is not worth a word even where it is certain
 
 
 def plan(setting: Setting) -> list[Trained]:
@@ -87,52 +87,47 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     epochs = units.plural(best.number("epochs") or 0, "epoch")
     said = f"Best: {best.name} with {units.accuracy(best.number(ACCURACY))} on the test images "
     said += f"after {epochs}{_against(best, others)}.{_time(best, [best, *others])}"
-    said += f"{_fused(rows)}{learning.troubles(rows)}{study.missing(rows)}"
-    return said
+    return f"{said}{learning.troubles(rows)}{study.missing(rows)}"
 
 
 def _against(best: Row, others: Sequence[Row]) -> str:
     """Who cannot be told from the best, and how far the first is that can."""
+    if not others:
+        return ""
     known = {one.name: learning.apart(best, one, ACCURACY) for one in others}
-    alike = [name for name, told in known.items() if told is False]
-    behind = [one for one in others if known[one.name]]
-    said = ""
-    if others and all(told is None for told in known.values()):
-        second = max(others, key=lambda one: one.number(ACCURACY) or 0.0)
+    behind = [one for one in others if known[one.name] is not False]
+    second = max(behind or others, key=lambda one: one.number(ACCURACY) or 0.0)
+    if known[second.name] is None:
         said = f", {learning.points(best, second)} before {second.name}; "
         return said + "with one seed the spread between seeds is not known"
-    if alike:
-        said = f"; {units.listed(alike)} cannot be told from it by {learning.seeds([best])}"
+    spread = f"the spread of {learning.seeds([best])}"
+    alike = [name for name, told in known.items() if told is False]
+    said = f"; {units.listed(alike)} cannot be told from it within {spread}" if alike else ""
     if behind:
-        second = max(behind, key=lambda one: one.number(ACCURACY) or 0.0)
-        last = min(behind, key=lambda one: one.number(ACCURACY) or 0.0)
-        said += f"; {second.name} is {learning.points(best, second)} behind, more than the seeds "
-        said += "differ"
-        if last is not second:
-            said += f", and {last.name} {learning.points(best, last)}"
+        beyond = "it" if alike else spread
+        said += f", and {second.name}" if alike else f"; {second.name}"
+        said += f" is {learning.points(best, second)} behind, beyond {beyond}"
     return said
 
 
 def _time(best: Row, rows: Sequence[Row]) -> str:
-    """What the best costs beside the fastest, and which one costs most."""
+    """What the best and the slowest cost beside the fastest, and whether fusing pays."""
     timed = [one for one in rows if one.number(EPOCH)]
     if len(timed) < 2:
         return ""
     fast = min(timed, key=lambda one: one.number(EPOCH) or 0.0)
     slow = max(timed, key=lambda one: one.number(EPOCH) or 0.0)
+    said = f" An epoch takes {units.seconds(fast.number(EPOCH))} with "
     if not _longer(slow, fast):
-        return f" An epoch takes {units.seconds(fast.number(EPOCH))}, with all alike."
-    said = f" An epoch takes least with {fast.name} ({units.seconds(fast.number(EPOCH))}) and most "
-    said += f"with {slow.name} ({_ratio(slow, fast)} times that)"
-    if best not in (fast, slow):
-        told = f"{_ratio(best, fast)} times" if _longer(best, fast) else "not measurably longer"
-        said += f"; with {best.name} {told}"
-    return said + "."
+        return f"{said}any of them, within the noise."
+    between = [best] if best is not slow and _longer(best, fast) else []
+    ratios = [f"{_ratio(one, fast)} times that with {one.name}" for one in (*between, slow)]
+    return f"{said}{units.listed([fast.name, *ratios])}{_fused(timed)}."
 
 
 def _longer(one: Row, other: Row) -> bool:
     ratio = (one.number(EPOCH) or 0.0) / (other.number(EPOCH) or 1.0)
-    return bool(learning.apart(one, other, EPOCH)) and ratio > CONTESTED
+    return bool(learning.apart(one, other, EPOCH)) and ratio > NOTICED
 
 
 def _ratio(one: Row, other: Row) -> str:
@@ -141,17 +136,17 @@ def _ratio(one: Row, other: Row) -> str:
 
 def _fused(rows: Sequence[Row]) -> str:
     """Whether fusing paid, for those that were measured both ways."""
-    known = {one.name: one for one in rows if one.good and one.number(EPOCH)}
+    known = {one.name: one for one in rows}
     told = []
     for name, plain in known.items():
         fused = known.get(name + FUSED)
         if fused is None:
             continue
-        if _longer(plain, fused) or _longer(fused, plain):
-            told.append(f"{name} takes {_ratio(fused, plain)} times as long an epoch")
-        else:
-            told.append(f"{name} takes as long")
-    return f" Fused, {units.listed(told)}." if told else ""
+        differs = _longer(plain, fused) or _longer(fused, plain)
+        told.append(
+            f"{name} takes {_ratio(fused, plain) + ' times' if differs else 'just'} as long"
+        )
+    return f"; fused, {units.listed(told)}" if told else ""
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
