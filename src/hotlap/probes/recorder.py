@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from hotlap.probes import environment, writing
+from hotlap.probes import summary, writing
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
 from hotlap.probes.ledger import Ledger
@@ -75,8 +75,8 @@ class Recorder:
         self.passes = Passes(self.torch, self)
         self.optimizers.forget()
         self.schedule = Schedule(**self.settings["limits"])
-        self._evaluations = 0
-        self._pid = os.getpid()
+        self.evaluations = 0
+        self.pid = os.getpid()
         self._thread: int | None = None
         self._rounds = Rounds()
         self._tally = Tally(self.loaders.trained_on)
@@ -275,7 +275,7 @@ class Recorder:
         for now, event, (samples, kind) in laps.take():
             self._rounds.stepped(only)
             self.steps += 1
-            self._evaluations += kind == EVALUATION
+            self.evaluations += kind == EVALUATION
             self.passes.ended_lap(now, event, samples, kind)
             seconds, counts = (now - self._last) * 1e-9, kind != EVALUATION
             self.schedule.advance(seconds, now=now * 1e-9, counts=counts)
@@ -299,7 +299,7 @@ class Recorder:
             self._first_step()
             self._last = time.perf_counter_ns()
             return
-        self._evaluations += kind == EVALUATION
+        self.evaluations += kind == EVALUATION
         self.passes.ended_step(samples, kind, self._disturbed, now)
         seconds = (now - self._last) * 1e-9
         counts = not self._disturbed and kind != EVALUATION
@@ -315,7 +315,7 @@ class Recorder:
             self._last, self._disturbed = time.perf_counter_ns(), True
         elif now - self._written > SECOND:
             self._written = now
-            writing.progress(self.folder, self._pid, self._progress())
+            writing.progress(self.folder, self.pid, self._progress())
         if self.steps < 6:
             self.roots.descend_unless_called()
 
@@ -341,7 +341,7 @@ class Recorder:
 
     def at_exit(self) -> None:
         """The command ended before the measurement did: keep what there is."""
-        if self._pid != os.getpid() or not self.steps or self._finished:
+        if self.pid != os.getpid() or not self.steps or self._finished:
             return
         try:
             self.catch_up()
@@ -357,49 +357,8 @@ class Recorder:
             "step_seconds": self.schedule.step_seconds,
         }
 
-    def _uses(self) -> dict[str, Any]:
-        try:
-            return self.uses.summary(self.torch, self.roots.modules)
-        except Exception as problem:  # a model whose own code does not like to be asked
-            self.note("uses", problem)
-            return {}
-
     def _save(self, *, final: bool = False, ended: bool = False) -> None:
         self._written = time.perf_counter_ns()
-        sampler = self.passes.sampler
-        losses: list[float | None] = []
-        try:
-            if self.losses is not None and (final or ended):
-                losses = self.losses.values()
-        except Exception as problem:  # the device may be gone when the command failed
-            self.note("losses", problem)
-        record = {
-            "schema": 1,
-            "pid": self._pid,
-            **environment.ranks(),
-            "complete": final,
-            "ended": ended,
-            "settled": self.schedule.settled,
-            "unit": self.unit,
-            "steps": self.steps,
-            "evaluations": self._evaluations,
-            "stage": self.schedule.stage,
-            "times": dict(self.times),
-            "compile_seconds": environment.compile_seconds(),
-            "windows": self.passes.windows,
-            "losses": losses,
-            "loaders": self.loaders.summary(),
-            "input_cpu": self.loaders.split(),
-            "lines": sampler.summary() if sampler is not None else {},
-            "waits": self.ledger.waits(),
-            "copies": self.ledger.copies(),
-            "memory": self.passes.memory,
-            "kernels": self.passes.kernels,
-            "optimizers": self.optimizers.summary(),
-            "models": self.roots.names(),
-            "environment": environment.describe(self.torch, self.device) | {"script": self._uses()},
-            "diverted": self.diverted[:50],
-            "problems": self.problems,
-        }
-        writing.record(self.folder, self._pid, record)
-        writing.progress(self.folder, self._pid, self._progress())
+        record = summary.of(self, complete=final, ended=ended)
+        writing.record(self.folder, self.pid, record)
+        writing.progress(self.folder, self.pid, self._progress())

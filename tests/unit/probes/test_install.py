@@ -44,7 +44,7 @@ assert torch.optim.Optimizer.zero_grad is plain["zero_grad"]
 warnings.simplefilter("ignore", DeprecationWarning)  # torch has threads by now
 child = os.fork()
 if child == 0:
-    fresh = recorder.steps == 0 and recorder._pid == os.getpid() and not recorder.passes.windows
+    fresh = recorder.steps == 0 and recorder.pid == os.getpid() and not recorder.passes.windows
     os._exit(0 if fresh else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 print(os.getpid(), sum(p.double().sum().item() for p in model.parameters()))

@@ -1,0 +1,60 @@
+"""The record of a process as it is written: everything the watcher knows, as plain data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotlap.probes import environment
+
+if TYPE_CHECKING:
+    from hotlap.probes.recorder import Recorder
+
+
+def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
+    """`complete`: all passes are through; `ended`: the command came to its end before they were."""
+    passes, sampler = recorder.passes, recorder.passes.sampler
+    described = environment.describe(recorder.torch, recorder.device)
+    return {
+        "schema": 1,
+        "pid": recorder.pid,
+        **environment.ranks(),
+        "complete": complete,
+        "ended": ended,
+        "settled": recorder.schedule.settled,
+        "unit": recorder.unit,
+        "steps": recorder.steps,
+        "evaluations": recorder.evaluations,
+        "stage": recorder.schedule.stage,
+        "times": dict(recorder.times),
+        "compile_seconds": environment.compile_seconds(),
+        "windows": passes.windows,
+        "losses": _losses(recorder) if complete or ended else [],
+        "loaders": recorder.loaders.summary(),
+        "input_cpu": recorder.loaders.split(),
+        "lines": sampler.summary() if sampler is not None else {},
+        "waits": recorder.ledger.waits(),
+        "copies": recorder.ledger.copies(),
+        "memory": passes.memory,
+        "kernels": passes.kernels,
+        "optimizers": recorder.optimizers.summary(),
+        "models": recorder.roots.names(),
+        "environment": described | {"script": _uses(recorder)},
+        "diverted": recorder.diverted[:50],
+        "problems": recorder.problems,
+    }
+
+
+def _losses(recorder: Recorder) -> list[float | None]:
+    try:
+        return recorder.losses.values() if recorder.losses is not None else []
+    except Exception as problem:  # the device may be gone when the command failed
+        recorder.note("losses", problem)
+        return []
+
+
+def _uses(recorder: Recorder) -> dict[str, Any]:
+    try:
+        return recorder.uses.summary(recorder.torch, recorder.roots.modules)
+    except Exception as problem:  # a model whose own code does not like to be asked
+        recorder.note("uses", problem)
+        return {}
