@@ -190,6 +190,7 @@ def install(torch: Any, recorder: Recorder) -> None:
     plain_init = data.DataLoader.__init__
     plain_iter = data.DataLoader.__iter__
     plain_next = base.__next__
+    nothing = object()
     inside = threading.local()  # a loader may feed another: only the outer one is the loop's
 
     @functools.wraps(plain_init)
@@ -220,6 +221,7 @@ def install(torch: Any, recorder: Recorder) -> None:
         if timing:
             recorder.enter(INPUT)
             wall, cpu = time.perf_counter(), time.thread_time()
+        batch: Any = nothing
         inside.a_loader = True
         try:
             batch = plain_next(self)
@@ -229,8 +231,9 @@ def install(torch: Any, recorder: Recorder) -> None:
                 watch = recorder.loaders
                 watch.wait_seconds += time.perf_counter() - wall
                 watch.wait_cpu_seconds += time.thread_time() - cpu
-                recorder.leave(INPUT)
-        recorder.fetched(self, batch)
+            if batch is not nothing:
+                recorder.fetched(self, batch)
+            recorder.leave(INPUT)  # last: what follows at once can share its event
         return batch
 
     data.DataLoader.__init__ = init

@@ -21,7 +21,7 @@ INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
     "gap",
 )
 BOUNDARY = "boundary"
-MOMENT = 20_000  # nanoseconds
+MOMENT = 40_000  # nanoseconds
 
 Mark = tuple[str, int, Any]
 
