@@ -1,0 +1,160 @@
+"""Activations over depth, from figures of every shape, and counted for real on small networks."""
+
+import pytest
+import torch
+
+from hotlap.answers import MEASURED, OUT_OF_MEMORY, Called, Done
+from hotlap.models.resnet import WIDTHS, ResNet
+from hotlap.models.revnet import RevNet
+from hotlap.studies import footprint, memory
+from hotlap.studies.study import Results, Setting
+
+FULL = Setting(device="cuda", cores=8)
+QUICK = Setting(quick=True, cores=2)
+MIB = 1 << 20
+
+
+def activations(kind, size, way):
+    layers = memory.layers(kind, size)
+    return {memory.KEPT: layers, memory.CHECKPOINTED: layers // 4, memory.REVERSIBLE: 5}[way] * MIB
+
+
+def figures(kind, size, way, ratio):
+    base = 0.001 * memory.layers(kind, size)
+    kept = way == memory.KEPT
+    found = {
+        "parameters": 1000 * size,
+        "activation_bytes": activations(kind, size, way),
+        "peak_bytes": activations(kind, size, way) + 2 * MIB,
+        "batch_seconds": base if kept else base * ratio,
+        "windows": [base] * 3,
+    }
+    return found if kept else {**found, "ratios": [ratio * 0.99, ratio, ratio * 1.01]}
+
+
+def results(setting=FULL, *, ratio=1.25, losses=(1.0, 1.1), without=()):
+    plan = memory.plan(setting)
+    done = []
+    for cell in plan:
+        if cell.row in without:
+            done.append(Done(cell=cell, status=OUT_OF_MEMORY, reason="CUDA out of memory"))
+        elif isinstance(cell, Called):
+            one = {name: cell.arguments[name] for name in ("kind", "size", "way")}
+            done.append(Done(cell=cell, status=MEASURED, figures=figures(**one, ratio=ratio)))
+        else:
+            loss = losses[list(memory.EPOCHS).index(cell.row)] + 0.01 * cell.run
+            logged = [{"epoch": 1, "loss": loss, "test_accuracy": 0.5}]
+            done.append(Done(cell=cell, status=MEASURED, figures={"epochs": logged}))
+    return Results(plan, done)
+
+
+def read(setting=FULL, **more):
+    rows = memory.tabulate(setting, results(setting, **more))
+    return {row.name: row for row in rows}, memory.read(setting, rows)
+
+
+def test_the_flat_line_is_said_beside_the_growing_one():
+    rows, said = read()
+    assert said.startswith(
+        "Best: RevNet 18-18-18, which keeps 5.00 MiB of activations: they stay the same from "
+        "RevNet 3-3-3 to RevNet 18-18-18, while the same networks keeping all grow from 38.0 MiB "
+        "to 218 MiB. It takes 1.25 times the time of keeping all (1.22 to 1.28); checkpointing "
+        "keeps 54.0 MiB and takes 1.25 times"
+    )
+    assert [row.name for row in rows.values() if row.best] == ["RevNet 18-18-18"]
+    assert rows["18-18-18 keeping all"].number("ratio") is None
+    assert rows["RevNet 9-9-9"].number("layers") == 110
+
+
+def test_a_time_within_the_noise_is_called_so():
+    _, said = read(ratio=1.001)
+    assert "It takes as long as keeping all, within the noise" in said
+
+
+def test_activations_that_do_grow_are_not_called_flat(monkeypatch):
+    monkeypatch.setattr(memory, "FLAT", 0.5)
+    _, said = read()
+    assert "they grow from 5.00 MiB to 5.00 MiB from RevNet 3-3-3 to RevNet 18-18-18" in said
+
+
+def test_losses_of_an_epoch_are_compared_and_near_ones_called_so():
+    rows, said = read(losses=(1.0, 2.0))
+    assert (
+        "the loss comes to 1.005 (one epoch ResNet-18) and 2.005 (one epoch RevNet 3-3-3)." in said
+    )
+    assert rows["one epoch ResNet-18"].values["loss"] == "1.005"
+    _, said = read(losses=(1.0, 1.001))
+    assert "within the noise of the seeds" in said
+
+
+def test_a_network_that_does_not_fit_leaves_the_others_their_words():
+    rows, said = read(without=("18-18-18 keeping all", "RevNet 18-18-18"))
+    assert [row.name for row in rows.values() if row.best] == ["18-18-18 checkpointed"]
+    assert "grow from 38.0 MiB to 110 MiB" in said
+    assert said.endswith(
+        "Without figures: 18-18-18 keeping all (out of memory) and RevNet 18-18-18 (out of memory)."
+    )
+
+
+def test_quick_has_both_lines_and_says_what_it_has():
+    _, said = read(QUICK)
+    assert "stay the same from RevNet 3-3-3 to RevNet 5-5-5, while 5-5-5 keeping all takes" in said
+
+
+def test_pictures_go_over_depth():
+    found = results()
+    pictures = memory.draw(FULL, memory.tabulate(FULL, found), found)
+    assert [one.y.title for one in pictures] == [
+        "bytes of activations",
+        "bytes at the peak",
+        "seconds a batch",
+        "loss",
+    ]
+    lines = {one.name: one for one in pictures[0].series}
+    assert lines["ResNet"].x == (18.0, 34.0, 50.0)
+    assert lines["RevNet, reversible"].x == (38.0, 62.0, 110.0, 218.0)
+    assert set(lines["RevNet, reversible"].y) == {5.0 * MIB}
+
+
+def test_each_seed_of_an_epoch_is_another_one():
+    plan = memory.plan(Setting(device="cuda", cores=8, seeds=3))
+    seeds = [cell.words[-1] for cell in plan if cell.row == "one epoch RevNet 3-3-3"]
+    assert sorted(seeds) == ["0", "1", "2"]
+
+
+def test_the_networks_that_learn_have_the_parameters_the_table_says():
+    widths = [13 * factor // WIDTHS[0] for factor in WIDTHS]
+    made = {"one epoch ResNet-18": ResNet(18, widths=widths), "one epoch RevNet 3-3-3": RevNet(38)}
+    for row, model in made.items():
+        assert footprint.parameters(model) == memory.EPOCHS[row][1]
+
+
+def test_the_three_ways_are_one_network():
+    torch.manual_seed(0)
+    kept = memory.build("revnet", 2, memory.KEPT)
+    x = torch.randn(2, 3, 32, 32)
+    for way in (memory.CHECKPOINTED, memory.REVERSIBLE):
+        other = memory.build("revnet", 2, way)
+        other.load_state_dict(kept.state_dict())
+        torch.testing.assert_close(other(x), kept(x))
+
+
+@pytest.mark.parametrize("way", memory.WAYS)
+def test_a_cell_counts_and_times_a_network(way):
+    torch.manual_seed(0)
+    found = memory.measure(
+        kind="revnet", size=2, way=way, device="cpu", seconds=0.0, window_seconds=0.0
+    )
+    assert found["peak_bytes"] > found["activation_bytes"] > 0
+    assert len(found["windows"]) == 3
+    assert ("ratios" in found) == (way != memory.KEPT)
+
+
+def test_reversible_keeps_the_same_at_any_depth_and_checkpointing_less_than_all():
+    def kept(size, way):
+        training = footprint.Training(memory.build("revnet", size, way), batch=2, device="cpu")
+        return footprint.taken(training)["activation_bytes"]
+
+    assert kept(4, memory.REVERSIBLE) == kept(2, memory.REVERSIBLE)
+    assert kept(4, memory.REVERSIBLE) < kept(4, memory.CHECKPOINTED) < kept(4, memory.KEPT)
+    assert kept(2, memory.KEPT) < kept(4, memory.KEPT)
