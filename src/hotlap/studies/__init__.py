@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from hotlap.errors import UsageError
-from hotlap.studies import batchnorm, batchsize, cache, devices, ladder, memory, optimizers, scaling, workers
+from hotlap.studies import batchnorm, batchsize, cache, devices, ladder, memory, optimizers, scaling, storage, workers
 from hotlap.studies.study import Study
 
 STUDIES: tuple[Study, ...] = (  # in the order --list shows them
@@ -18,6 +18,7 @@ STUDIES: tuple[Study, ...] = (  # in the order --list shows them
     scaling,
     memory,
     cache,
+    storage,
 )
 
 
