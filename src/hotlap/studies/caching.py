@@ -141,6 +141,7 @@ def measure(
     """`way` has a budget for each tier, in times the decoded data; empty is no cache."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    torch.zeros(1, device=device)  # a GPU takes a while to get ready, which is no epoch's doing
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix="images-") as folder:
         files = write(Path(folder) / "files", count, size)
         cached = tiers(
