@@ -11,7 +11,8 @@ Each row is a process of its own that makes its files from a seed, in its own fo
 them. It loads and trains nothing: an epoch takes as long as the loader takes, with crops, flips and
 smaller copies made anew each time, above the cache. The workers live on from epoch to epoch, which
 spares the dict from starting empty each time. Hits are those of the warm epochs. Memory and bytes
-read are those of all processes, looked at between epochs; what they share counts once.
+read are those of all processes, looked at between epochs. What they share counts once; libraries
+do not count.
 
 ## How to read it
 Gain is how much faster a warm epoch is than one of the same data without a cache. A cold epoch
@@ -240,9 +241,12 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
 
 def _over_time(rows: Sequence[Row], results: Results, data: str) -> list[Picture]:
     shown = {
-        "memory_bytes": ("bytes of memory", f"Memory of all processes over time, {data}."),
-        "read_bytes": ("bytes read from files", f"Bytes read from files so far, {data}."),
-        "disk_bytes": ("bytes of cache on disk", f"The cache on disk over time, {data}."),
+        "memory_bytes": ("bytes of memory", f"Memory of all processes, between epochs, {data}."),
+        "read_bytes": (
+            "bytes read from files",
+            f"Bytes read from files so far, between epochs, {data}.",
+        ),
+        "disk_bytes": ("bytes of cache on disk", f"The cache on disk, between epochs, {data}."),
     }
     pictures = []
     for figure, (title, words) in shown.items():

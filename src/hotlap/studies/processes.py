@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 
@@ -14,7 +15,10 @@ def own_and_children() -> list[psutil.Process]:
 
 
 def memory_bytes() -> int:
-    """Memory that several share counts once in all: each is given its part of it."""
+    """Memory that several share counts once in all: each is given its part of it.
+
+    Without files that are mapped, such as libraries: their part depends on who else runs torch.
+    """
     return sum(_of_one(one, _memory) for one in own_and_children())
 
 
@@ -24,8 +28,19 @@ def read_bytes() -> int:
 
 
 def _memory(process: psutil.Process) -> int:
-    found = process.memory_full_info()
-    return int(getattr(found, "pss", found.uss))  # only Linux knows parts
+    try:
+        parts = mapped(Path(f"/proc/{process.pid}/smaps_rollup").read_text())
+    except OSError:
+        parts = None
+    return int(process.memory_full_info().uss) if parts is None else parts
+
+
+def mapped(rollup: str) -> int | None:
+    """Bytes of a process's own and of shared memory; None where the kernel does not tell."""
+    found = {line.split()[0]: int(line.split()[1]) for line in rollup.splitlines()[1:]}
+    parts = [found.get(name) for name in ("Pss_Anon:", "Pss_Shmem:")]
+    known = [one for one in parts if one is not None]
+    return 1024 * sum(known) if len(known) == len(parts) else None
 
 
 def _read(process: psutil.Process) -> int:

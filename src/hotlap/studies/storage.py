@@ -10,7 +10,7 @@ The store is simulated: a sample sleeps for the latency, then 48 KiB are made in
 decoding would. Nothing comes from a network or a disk. Each loader is a process of its own that
 goes through epochs at each latency, after one without any that starts workers and threads. A batch
 has 32 samples (8 with `--quick`), and each worker gets the same number of batches. Memory is that
-of the loader's processes in the end; what they share counts once.
+of the loader's processes in the end; what they share counts once, libraries do not count.
 
 ## How to read it
 Who fetches one sample after the other gets no more than 1 / latency samples a second, whatever the

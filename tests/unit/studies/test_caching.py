@@ -105,3 +105,17 @@ def test_memory_and_reading_of_this_process_are_known(tmp_path):
     before = processes.read_bytes()
     file.read_bytes()
     assert processes.read_bytes() - before >= 100_000
+
+
+ROLLUP = """5581-7ffd ---p 00000000 00:00 0 [rollup]
+Rss: 900 kB
+Pss: 700 kB
+Pss_Anon: 300 kB
+Pss_File: 350 kB
+Pss_Shmem: 50 kB
+"""
+
+
+def test_files_that_are_mapped_are_not_counted_as_memory():
+    assert processes.mapped(ROLLUP) == 350 * 1024
+    assert processes.mapped("5581-7ffd [rollup]\nRss: 900 kB\n") is None
