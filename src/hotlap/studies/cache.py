@@ -189,7 +189,9 @@ def _told(rows: Sequence[Row], data: str) -> str:
     said = f"{best.name}, {units.seconds(best.number(WARM))} an epoch"
     gain = best.number("gain")
     if gain is not None:
+        low, _ = best.intervals.get("gain", (gain, gain))
         said += f", {gain:.1f} times as fast as without a cache"
+        said += "" if low > 1.0 else ", which is within the noise"
     alike = [str(one.values["way"]) for one in known if one is not best and _alike(one, best)]
     return said + (f" ({units.listed(alike)} within the noise of it)" if alike else "")
 

@@ -77,6 +77,13 @@ def test_tiers_within_the_noise_of_the_fastest_are_named():
     assert "(half + disk within the noise of it)" in said
 
 
+def test_a_gain_within_the_noise_is_called_so():
+    _, said = read(
+        {**{way: (2.0, *rest) for way, (_, *rest) in USUAL.items()}, "disk": (1.99,) * 5}
+    )
+    assert "1.0 times as fast as without a cache, which is within the noise" in said
+
+
 def test_no_cache_can_be_best():
     slow = {way: (3.0, *rest) for way, (_, *rest) in USUAL.items()}
     _, said = read({**slow, cache.NONE: USUAL[cache.NONE]})
