@@ -5,20 +5,31 @@ from __future__ import annotations
 import difflib
 
 from hotlap.errors import UsageError
-from hotlap.studies import batchnorm, batchsize, cache, devices, ladder, memory, optimizers, scaling, storage, workers
+from hotlap.studies import (
+    batchnorm,
+    batchsize,
+    cache,
+    devices,
+    ladder,
+    memory,
+    optimizers,
+    scaling,
+    storage,
+    workers,
+)
 from hotlap.studies.study import Study
 
 STUDIES: tuple[Study, ...] = (  # in the order --list shows them
     ladder,
     workers,
+    devices,
     optimizers,
     batchnorm,
-    batchsize,
-    devices,
-    scaling,
     memory,
     cache,
     storage,
+    batchsize,
+    scaling,
 )
 
 
