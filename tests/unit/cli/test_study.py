@@ -62,7 +62,7 @@ def test_the_list_names_every_study_with_its_question(call):
     ("words", "sentence"),
     [
         (["wrokers"], "There is no study wrokers. Did you mean workers?"),
-        (["zzz"], "There is no study zzz. There are workers"),
+        (["zzz"], "There is no study zzz. There are ladder"),
         ([], "Name a study: hotlap study --list"),
         (["made-up", "--device", "tpu"], "--device is tpu"),
         (["made-up", "--device", "cuda"], "has no CUDA"),
