@@ -96,7 +96,8 @@ def _settings(module: Optimization) -> Iterator[str]:
     for name, kind in module.SETTINGS.items():
         if kind is int:
             least = getattr(module, "LEAST", {}).get(name, 1)
-            yield f"`{name}`: a whole number from {least} on"
+            must = " (required)" if name in getattr(module, "REQUIRED", ()) else ""
+            yield f"`{name}`: a whole number from {least} on{must}"
         else:
             words = [f"`{word}`" for word in kind]
             yield f"`{name}`: " + " or ".join([", ".join(words[:-1]), words[-1]])

@@ -200,6 +200,9 @@ def _check(name: str, settings: Any, source: str) -> None:
         raise UsageError(f"{source}: {name} must be a table, like [{name}].")
     one = optimizations.named(name)
     allowed = one.SETTINGS
+    for key in getattr(one, "REQUIRED", ()):
+        if key not in settings:
+            raise UsageError(f"{source}: {name} needs {key}. Add a line like {key} = 2.")
     for key, value in settings.items():
         if key not in allowed:
             has = f"It has {', '.join(allowed)}." if allowed else "It has none."

@@ -78,9 +78,14 @@ def test_its_variables_and_folder_are_its_own(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [str(tmp_path), "None"]
 
 
-def test_a_command_that_dies_of_a_signal_looks_so_from_outside(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import os; os.kill(os.getpid(), 11)")
-    assert run(tmp_path, "train.py").returncode == -signal.SIGSEGV
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
+def test_a_command_that_dies_of_a_signal_looks_so_from_outside(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "train.py").write_text(f"import os; os.kill(os.getpid(), {int(number)})")
+    done = run(tmp_path, "train.py")
+    assert done.returncode == -number
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])

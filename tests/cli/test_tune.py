@@ -103,10 +103,14 @@ def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
     assert ran.stderr.splitlines()[-1] == "hotlap: applied loader-workers."
 
     recipe.write_text("schema = 1\n")
-    again = tune(
-        "tunable_storage.py", "--only", "loader-workers", "--resume", "--budget", "100s", cwd=home
-    )
+    kept = (run / "tuning.json").read_bytes()
+    resume = ("--only", "loader-workers", "--resume")
+    dry = tune("tunable_storage.py", *resume, "--dry-run", cwd=home)
+    assert dry.code == 0, dry.errors
+    assert (run / "tuning.json").read_bytes() == kept, "a dry run is never written over a result"
+    again = tune("tunable_storage.py", *resume, "--budget", "5s", cwd=home)
     assert "finished runs are taken from there" in again.errors
+    assert again.result["winner"]["recipe"] == winner["recipe"], "what is there costs nothing"
     assert recipe.read_text() == "schema = 1\n"
     assert "stays as it is; --force replaces it" in again.errors
 
@@ -233,6 +237,7 @@ def test_an_interrupted_tuning_keeps_its_rows(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "go on with hotlap tune --resume" in errors
+    assert "tunable_storage.py" in errors.split("--resume")[-1], "the line can be typed as it is"
     assert "Traceback" not in errors
     result = json.loads((tmp_path / "answer.json").read_text())
     assert result["complete"] is False
@@ -265,6 +270,9 @@ def test_a_dry_run_says_what_would_be_tried_and_why_not_the_rest(
         (("--budget", "0s"), "must be positive"),
         (("--goal", "fame"), "one of speed, memory"),
         (("--steps-planned", "0"), "must be positive"),
+        (("--timeout", "-1"), "must be positive"),
+        (("--only", "batch-size"), "it takes --allow batch-size as well"),
+        (("--only", "compile", "--skip", "compile"), "both name compile"),
     ],
 )
 def test_a_wrong_request_is_a_sentence_and_leaves_nothing(

@@ -29,7 +29,7 @@ def recipes(draw):
         settings = {
             key: draw(st.integers(1, 64) if allowed is int else st.sampled_from(allowed))
             for key, allowed in one.SETTINGS.items()
-            if draw(st.booleans())
+            if key in getattr(one, "REQUIRED", ()) or draw(st.booleans())
         }
         recipe = recipe.having(one.NAME, settings)
     return recipe
@@ -154,7 +154,13 @@ def test_without_one_goes_what_needs_it():
         ("[batch-size]\nfactor = -2\n", "factor is -2; it must be a whole number, 1 or more."),
         ("[loader-workers]\nworkers = -1\n", "workers is -1; it must be a whole number, 0 or"),
         ("[fused-optimizer]\n[foreach-optimizer]\n", "has both fused-optimizer and foreach-"),
-        ("[precision-fp16]\n[gradient-accumulation]\n", "has both gradient-accumulation and"),
+        (
+            "[precision-fp16]\n[gradient-accumulation]\nparts = 2\n",
+            "has both gradient-accumulation and",
+        ),
+        ("[loader-workers]\n", "loader-workers needs workers. Add a line like workers = 2."),
+        ("[batch-size]\n", "batch-size needs factor. Add a line like factor = 2."),
+        ("[gradient-accumulation]\n", "gradient-accumulation needs parts."),
         ("[device-prefetch]\n", "device-prefetch needs pinned-memory. Add [pinned-memory]."),
         ("schema = 2\n", "mine.toml has schema 2, this hotlap reads 1. Upgrade hotlap."),
         ('schema = "1"\n', "mine.toml has schema '1', this hotlap reads 1."),

@@ -29,6 +29,9 @@ class Watched:
     def clock(self) -> float:
         return self._local.clock()
 
+    def knows(self, recipe: Recipe, *, full: bool) -> bool:
+        return self._journal.has(recipe, full=full)
+
     def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
         known = self._journal.take(recipe, full=False)
         if known is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 import shutil
 import tempfile
 import time
@@ -12,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from hotlap import __version__, records, tunings, units
+from hotlap import __version__, optimizations, records, tunings, units
+from hotlap.api import outcome
 from hotlap.api.failures import failed, how_it_failed, why_nothing
 from hotlap.api.machine import Watched
 from hotlap.api.profiling import as_words, forget, working_directory
@@ -32,7 +33,7 @@ from hotlap.trials.folder import RunFolder
 from hotlap.trials.journal import Journal
 from hotlap.trials.measuring import LocalMachine, Where
 from hotlap.trials.output import tail
-from hotlap.tunings import UNPROVEN, Noise, Run, Trial, Tuning
+from hotlap.tunings import Run, Trial, Tuning
 
 BUDGET_SECONDS = 600.0
 TIMEOUT_SECONDS = 300.0
@@ -78,7 +79,7 @@ def tune(
     Raises `UsageError`, `CommandFailed`, `NothingMeasured` or `Interrupted`.
     """
     words = as_words(command)
-    request = _request(budget, steps_planned, only, skip, allow, goal)
+    request = _request(budget, timeout, steps_planned, only, skip, allow, goal)
     working = working_directory()
     home = Path(out) if out is not None else None
     run, journal = _run_folder(words, home, resume=resume, warn=warn)
@@ -110,25 +111,30 @@ def tune(
             if tuner is None:
                 raise Interrupted(
                     "Interrupted before the baseline was known. What was finished is kept; "
-                    "go on with hotlap tune --resume."
+                    f"go on with {_go_on(words)}"
                 ) from None
             interrupted, found = True, tuner.found
         runs = tuner.baseline_runs()
         seconds = time.monotonic() - began
-        result = _conclude(found, baseline, runs, words, run, request, seconds)
-        result = msgspec.structs.replace(result, complete=not interrupted)
-        _save(result, run)
+        result = _conclude(found, baseline, runs, words, run, request, seconds, interrupted)
+        if not (dry_run and run.tuning.exists()):  # never over a result that took its time
+            _save(result, run)
         if interrupted:
+            rows = units.plural(len(result.trials), "row")
             raise Interrupted(
-                f"Interrupted. {len(result.trials)} rows are kept in {run.tuning}; "
-                "go on with hotlap tune --resume.",
+                f"Interrupted. {rows} kept in {run.tuning}; go on with {_go_on(words)}",
                 tuning=result,
             )
         return result
 
 
+def _go_on(words: list[str]) -> str:
+    return f"hotlap tune --resume {shlex.join(words)}"
+
+
 def _request(
     budget: float,
+    timeout: float,
     steps_planned: int | None,
     only: Sequence[str],
     skip: Sequence[str],
@@ -139,8 +145,16 @@ def _request(
         check_names(names, option=option)
     if goal not in GOALS:
         raise UsageError(f"--goal is {goal}; it is one of {', '.join(GOALS)}.")
-    if not budget > 0:
-        raise UsageError(f"--budget is {budget:g} s; it must be positive.")
+    for option, limit in (("--budget", budget), ("--timeout", timeout)):
+        if not 0 < limit < math.inf:
+            raise UsageError(f"{option} is {limit:g} s; it must be positive.")
+    for name in only:
+        if name in skip:
+            raise UsageError(f"--only and --skip both name {name}; then nothing is left of it.")
+        if optimizations.named(name).NUMERICS == "changes" and name not in allow:
+            raise UsageError(
+                f"--only {name}: it changes what is learned, so it takes --allow {name} as well."
+            )
     if steps_planned is not None and steps_planned < 1:
         raise UsageError(f"--steps-planned is {steps_planned}; it must be positive.")
     choice = Choice(only=tuple(only), skip=tuple(skip), allow=tuple(allow), goal=goal)
@@ -152,6 +166,7 @@ def _run_folder(
 ) -> tuple[RunFolder, Journal]:
     run = RunFolder.latest("tune", command=words, out=home) if resume else None
     if run is not None:
+        run.lock()
         journal = Journal(run.journal)
         journal.read()
         warn(f"Going on in {run.path}: {journal.known} finished runs are taken from there.")
@@ -159,6 +174,7 @@ def _run_folder(
     if resume:
         warn("There is no tuning of this command to go on with; starting a new one.")
     run = RunFolder.new("tune", out=home)
+    run.lock()
     run.remember(words)
     return run, Journal(run.journal)
 
@@ -204,6 +220,7 @@ def _conclude(
     run: RunFolder,
     request: Request,
     seconds: float,
+    interrupted: bool,
 ) -> Tuning:
     noise = comparing.floor(runs, found.spread)
     return Tuning(
@@ -220,7 +237,8 @@ def _conclude(
         noise=noise,
         trials=tuple(found.trials),
         winner=found.winner,
-        summary=summary(found, noise, request.choice.goal),
+        summary=outcome.sentence(found, noise, request.choice.goal, interrupted=interrupted),
+        complete=not interrupted,
         notes=tuple(
             finding.summary
             for finding in baseline.findings
@@ -241,55 +259,6 @@ def _options(request: Request) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-def summary(found: Found, noise: Noise, goal: str) -> str:
-    """The outcome in a sentence, from the numbers."""
-    winner = found.winner
-    if winner is None:
-        tried = sum(trial.speedup is not None for trial in found.trials)
-        planned = sum(trial.reason.startswith("would be tried") for trial in found.trials)
-        if planned:
-            return f"A dry run: {units.plural(planned, 'candidate')} would be tried."
-        if not tried:
-            return "Nothing was tried."
-        if goal == "memory":
-            return f"Nothing of what was tried ({units.plural(tried, 'recipe')}) needs less memory."
-        once = [trial.speedup.ratio for trial in found.trials if trial.kept and trial.speedup]
-        if once:
-            return (
-                f"Something looked {once[0]:.2f} times as fast, but the runs after it scatter by "
-                f"{units.share(noise.spread)}: not proven. Tune again when the machine is quiet."
-            )
-        seems = [
-            (trial.speedup.ratio, trial.name, trial.reason)
-            for trial in found.trials
-            if trial.status == UNPROVEN and trial.speedup
-        ]
-        if seems:
-            ratio, name, reason = max(seems)
-            return (
-                f"{name} looked {ratio:.2f} times as fast, but that is not proven: {reason}. "
-                f"Tune again with more --budget."
-            )
-        return (
-            f"Nothing of what was tried ({units.plural(tried, 'recipe')}) is faster beyond the "
-            f"noise of this machine ({units.share(noise.spread)} from run to run)."
-        )
-    names = " + ".join(winner.recipe)
-    if goal == "memory" and winner.peak_bytes and winner.baseline_peak_bytes:
-        saved = 1 - winner.peak_bytes / winner.baseline_peak_bytes
-        return (
-            f"{units.share(saved)} less memory at the peak, at {winner.speedup.ratio:.2f} times "
-            f"the speed, with {names}."
-        )
-    speedup = winner.speedup
-    later = ", from the second epoch on" if Recipe(winner.recipe).fills else ""
-    return (
-        f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f}) "
-        f"with {names}: {units.seconds(winner.baseline_seconds)} a step become "
-        f"{units.seconds(winner.step_seconds)}{later}."
-    )
-
-
 def _save(result: Tuning, run: RunFolder) -> None:
     tunings.save(result, run.tuning)
     if result.winner is not None:
@@ -299,8 +268,6 @@ def _save(result: Tuning, run: RunFolder) -> None:
 
 def comments(result: Tuning) -> list[str]:
     """What a recipe file says about where it comes from."""
-    import shlex
-
     environment = result.baseline.environment
     device = environment.get("device_name") or environment.get("processor") or "CPU"
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as encoder
 import os
 import signal
@@ -77,5 +78,6 @@ def _result(ran: Ran) -> dict[str, object]:
 
 def _end_like(number: int) -> None:
     """Ends by the same signal as the command did, so that a shell sees what it would have."""
-    signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError):  # SIGKILL takes no handler and needs none
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -21,7 +21,8 @@ from hotlap.tunings import Trial, Tuning
 if TYPE_CHECKING:
     from hotlap.search.planning import Plan
 
-_BUDGET = re.compile(r"^(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s?)?$")
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_BUDGET = re.compile(rf"^(?:{_NUMBER}h)?(?:{_NUMBER}m(?:in)?)?(?:{_NUMBER}s)?$|^{_NUMBER}$")
 
 
 def register(app: typer.Typer) -> None:
@@ -106,6 +107,9 @@ def _finish(result: Tuning, json: Path | None, *, recipe: str | None) -> None:
         tunings.save(result, json)
     print()
     show(report.outcome(result, recipe=recipe))
+    print()
+    for line in report.closing(result, recipe=recipe):
+        results().print(line, soft_wrap=True)
 
 
 def seconds(text: str) -> float:
@@ -113,8 +117,8 @@ def seconds(text: str) -> float:
     found = _BUDGET.match(text.strip().lower())
     if not found or not any(found.groups()):
         raise UsageError(f"--budget is {text!r}; say it like 10m, 90s or 1h30m.")
-    hours, minutes, rest = (float(part or 0) for part in found.groups())
-    return hours * 3600 + minutes * 60 + rest
+    hours, minutes, rest, plain = (float(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + rest + plain
 
 
 def _copy_recipe(result: Tuning, *, force: bool) -> str | None:

@@ -54,7 +54,9 @@ class Optimization(Protocol):
     NUMERICS: str
     CONFLICTS: tuple[str, ...]
     NEEDS: tuple[str, ...]
-    SETTINGS: dict[str, Any]  # name -> int (from 1 on, or from its LEAST), or the words it may be
+    # name -> int (from 1 on, or from its LEAST), or the words it may be; those in REQUIRED must be
+    # said in a recipe: without them the name alone would not say what it does.
+    SETTINGS: dict[str, Any]
 
     def refusal(self, record: Record) -> str | None: ...
 

@@ -35,6 +35,7 @@ CONFLICTS: tuple[str, ...] = ("gradient-accumulation",)
 NEEDS: tuple[str, ...] = ()
 RULES = ("linear", "sqrt", "keep")
 SETTINGS: dict[str, Any] = {"factor": int, "learning-rate": RULES}
+REQUIRED = ("factor",)
 _ADAPTIVE = ("Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "RMSprop")
 
 

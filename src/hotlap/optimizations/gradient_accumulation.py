@@ -33,6 +33,7 @@ NUMERICS = "changes"
 CONFLICTS: tuple[str, ...] = ("batch-size", "precision-fp16", "zero-grad-none")
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"parts": int}
+REQUIRED = ("parts",)
 
 
 def refusal(record: Record) -> str | None:

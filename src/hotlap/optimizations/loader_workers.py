@@ -32,6 +32,7 @@ NUMERICS = "close"  # augmentation draws its random numbers elsewhere
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"workers": int}
+REQUIRED = ("workers",)
 LEAST = {"workers": 0}  # other settings of optimizations start at 1
 HEADROOM = 1.5
 LEAST_OF_THE_STEP = 0.25  # that other changes leave

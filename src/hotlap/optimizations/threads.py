@@ -30,6 +30,7 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"threads": int}
+REQUIRED = ("threads",)
 
 
 def refusal(record: Record) -> str | None:

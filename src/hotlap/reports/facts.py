@@ -51,7 +51,7 @@ def of_tuning(tuning: Tuning) -> list[Fact]:
         Fact("start-up", wording.start(winner.start_seconds), _pays(winner)),
         Fact(
             "learning",
-            wording.GUARD.get(winner.guard.status, winner.guard.status),
+            wording.learning(winner.guard),
             winner.guard.reason,
         ),
     ]
@@ -109,6 +109,8 @@ def learning(tuning: Tuning) -> str:
     if tuning.winner is None:
         return ""
     guard = tuning.winner.guard
+    if wording.is_allowed(guard):
+        return "What is learned changes, as allowed."
     head = {
         "passed": "Learning did not change",
         "changed": "Learning changed",

@@ -122,11 +122,11 @@ def _recipe(tuning: Tuning, winner: Winner) -> list[str]:
         code=(2,),
     )
     return [
-        "The recipe, `hotlap.toml`:",
+        f"The recipe, {_code(wording.own_recipe(tuning))}:",
         _block(wording.recipe_text(tuning), "toml"),
         parts,
         "Train with it:",
-        _block(wording.run_command(tuning), "sh"),
+        _block(wording.run_command(tuning, wording.own_recipe(tuning)), "sh"),
     ]
 
 

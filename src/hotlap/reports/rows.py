@@ -87,7 +87,7 @@ def _row(trial: Trial, names: dict[str, str], folder: str) -> Row:
         start=wording.start(trial.start_seconds),
         start_note=_cache(trial),
         break_even=wording.break_even(trial.break_even_steps, trial.start_seconds),
-        guard=wording.GUARD.get(guard.status, guard.status) if guard else wording.NOTHING,
+        guard=wording.learning(guard) if guard else wording.NOTHING,
         guard_reason=guard.reason if guard else "",
         log=wording.place(trial.log, None, folder) if trial.log else "",
     )

@@ -110,7 +110,7 @@ def speedup(value: Speedup | None) -> str:
 
 
 def guard(value: Guard | None) -> str:
-    if value is not None and value.reason.startswith("changes what is learned"):
+    if value is not None and wording.is_allowed(value):
         return "allowed"
     return GUARDS.get(value.status, "–") if value else "–"
 
@@ -146,14 +146,36 @@ def untried(trials: list[Trial]) -> RenderableType | None:
 
 
 def outcome(tuning: Tuning, *, recipe: str | None = None) -> RenderableType:
-    """The winner: the gain, what it changes, the recipe, what to type next."""
+    """The winner: the gain, what it changes, the recipe."""
     parts: list[RenderableType] = [Text(tuning.summary, style="bold"), Text("")]
     if tuning.winner is not None:
         parts += _winner(tuning.winner)
-        parts += _next(tuning, recipe)
-    page = wording.short(Path(tuning.folder) / "report.html")
-    parts.append(Text(f"report: {page}   logs of the trials beside it", style="dim"))
+        toml = Recipe(tuning.winner.recipe).to_toml()
+        parts.append(Text(_file(tuning, recipe), style="dim"))
+        parts.append(Padding(Text(toml.rstrip("\n")), (0, 0, 0, 2)))
     return Padding(Group(*parts), (1, 1, 0, 2), expand=False)
+
+
+def closing(tuning: Tuning, *, recipe: str | None = None) -> list[Text]:
+    """What to type next, and the page: lines that must not be broken, however long they are.
+
+    Half a command that was copied trains something else.
+    """
+    lines = []
+    if tuning.winner is not None:
+        file = _file(tuning, recipe)
+        command = "hotlap run "
+        if file != "hotlap.toml":
+            command += f"--recipe {shlex.quote(file)} "
+        command += shlex.join(tuning.command)
+        lines.append(Text.assemble(("  train with it: ", "dim"), (command, "bold")))
+    page = wording.short(Path(tuning.folder) / "report.html")
+    lines.append(Text(f"  report: {page}   logs of the trials beside it", style="dim"))
+    return lines
+
+
+def _file(tuning: Tuning, recipe: str | None) -> str:
+    return recipe or wording.short(Path(tuning.folder) / "recipe.toml")
 
 
 def _winner(winner: Winner) -> list[RenderableType]:
@@ -188,19 +210,3 @@ def _part(part: Part) -> tuple[Text, Text, Text]:
     if part.note:
         gain.append(f" {part.note}", style="dim")
     return Text(words, style="bold"), gain, Text(part.by_hand, style="cyan")
-
-
-def _next(tuning: Tuning, recipe: str | None) -> list[RenderableType]:
-    assert tuning.winner is not None
-    file = recipe or wording.short(Path(tuning.folder) / "recipe.toml")
-    toml = Recipe(tuning.winner.recipe).to_toml()
-    command = "hotlap run "
-    if file != "hotlap.toml":
-        command += f"--recipe {shlex.quote(file)} "
-    command += shlex.join(tuning.command)
-    return [
-        Text(file, style="dim"),
-        Padding(Text(toml.rstrip("\n")), (0, 0, 0, 2)),
-        Text(""),
-        Text.assemble(("train with it: ", "dim"), (command, "bold")),
-    ]

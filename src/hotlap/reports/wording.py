@@ -13,7 +13,7 @@ from hotlap import stats, units
 from hotlap.answers import Answer, Called, Timed, Trained
 from hotlap.recipes import FILE, Recipe
 from hotlap.records import Profile
-from hotlap.tunings import Run, Speedup, Tuning
+from hotlap.tunings import Guard, Run, Speedup, Tuning
 
 Say = Callable[[float | None], str]
 NOTHING = "–"
@@ -24,6 +24,18 @@ NUMERICS = {
     "changes": "What is learned may differ.",
 }
 GUARD = {"passed": "unchanged", "changed": "changed", "unclear": "too little to tell"}
+
+
+def is_allowed(guard: Guard) -> bool:
+    """Whether the recipe changes what is learned, and the user said that it may."""
+    return guard.reason.startswith("changes what is learned")
+
+
+def learning(guard: Guard) -> str:
+    """What became of the loss, in a word or two."""
+    if is_allowed(guard):
+        return "changed, as allowed"
+    return GUARD.get(guard.status, guard.status)
 
 
 def finite(value: Any) -> float | None:

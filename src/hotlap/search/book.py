@@ -19,6 +19,7 @@ from hotlap.tunings import Guard, Run, Speedup
 BASELINE = Recipe()
 OTHERS_DISTURB_FROM = 0.15  # of the cores
 MOST_REPEATS = 6  # of disturbed runs, in one tuning
+REPEATS_SHARE = 0.2  # of what is left, at most, for each
 LEAST_SECONDS = 30.0  # a trial that was started is given this long, whatever the budget
 
 
@@ -31,6 +32,9 @@ class Machine(Protocol):
 
     def clock(self) -> float: ...
 
+    def knows(self, recipe: Recipe, *, full: bool) -> bool:
+        """Whether the next run of it is there already and costs nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -40,7 +44,10 @@ class Request:
 
 
 class OutOfBudget(Exception):
-    pass
+    def __init__(self, needed: float, left: float) -> None:
+        super().__init__(f"{needed:.0f} s are needed, {left:.0f} s are left")
+        self.needed = needed
+        self.left = left
 
 
 class Book:
@@ -84,7 +91,8 @@ class Book:
             run = self._once(recipe)
         if run.disturbed and self._repeats < MOST_REPEATS:
             self._repeats += 1
-            if self.left() > run.seconds + reserve:
+            free = self._machine.knows(recipe, full=False)
+            if free or self.left() > max(run.seconds + reserve, run.seconds / REPEATS_SHARE):
                 run = self._once(recipe)
         return run
 
@@ -93,7 +101,7 @@ class Book:
         return self._enter(recipe, run)
 
     def profile(self, recipe: Recipe, *, reserve: float = 0.0) -> Profile | None:
-        self._afford(recipe, reserve)
+        self._afford(recipe, reserve, full=True)
         run, profile = self._machine.profile(recipe, limit=self._limit())
         self._enter(recipe, run)
         return profile
@@ -111,9 +119,10 @@ class Book:
         known = [run.seconds for run in self.runs(recipe)]
         return min(known or [run.seconds for run in self.runs(BASELINE)])
 
-    def _afford(self, recipe: Recipe, reserve: float) -> None:
-        if self.left() < self.cheapest(recipe) + reserve:
-            raise OutOfBudget
+    def _afford(self, recipe: Recipe, reserve: float, *, full: bool = False) -> None:
+        needed, left = self.cheapest(recipe) + reserve, self.left()
+        if left < needed and not self._machine.knows(recipe, full=full):
+            raise OutOfBudget(needed, left)
 
     def _limit(self) -> float:
         return max(LEAST_SECONDS, self.left())

@@ -103,7 +103,7 @@ MEMORY_PROMISE = {
 
 
 def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | None, str]:
-    if choice.only and one.NAME not in choice.only and one.NAME not in choice.allow:
+    if choice.only and one.NAME not in choice.only:
         return "not named with --only", SKIPPED
     if one.NAME in choice.skip:
         return "left out with --skip", SKIPPED

@@ -100,14 +100,18 @@ class Tuner:
             self._try_singles,
             self._leave_one_out,
         )
-        spent = False
+        short = None
         for stage in stages:  # one that does not fit any more leaves room for the next
             try:
                 stage()
-            except OutOfBudget:
-                spent = True
-        if spent:
-            self._say("The budget is spent; what was not tried is marked so.")
+            except OutOfBudget as problem:
+                short = problem
+        if short is not None:
+            self._say(
+                f"The budget is spent: {max(0.0, short.left):.0f} s are left, and another run with "
+                f"the last comparison takes about {short.needed:.0f} s. What was not tried is "
+                "marked so."
+            )
             self._skip_rest()
         with contextlib.suppress(OutOfBudget):
             self._run_the_last_ones()

@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -114,6 +115,19 @@ class RunFolder:
         self.recipe = path / "recipe.toml"
         self.report = path / "report.html"
         self._command = path / "command.json"
+
+    def lock(self) -> None:
+        """Held until this process ends: two that write the same trials would mix them up."""
+        try:
+            self._locked = os.open(self.path, os.O_RDONLY)
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"Another hotlap is at work in {self.path}. Wait until it has ended, or start "
+                "anew without --resume."
+            ) from None
+        except OSError:
+            return  # a file system without locks
 
     @property
     def trials(self) -> int:

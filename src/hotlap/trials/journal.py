@@ -42,6 +42,9 @@ class Journal:
             self._waiting[(line.recipe, line.full)].append(line)
             self.known += 1
 
+    def has(self, recipe: Recipe, *, full: bool) -> bool:
+        return bool(self._waiting[(recipe.key, full)])
+
     def take(self, recipe: Recipe, *, full: bool) -> Line | None:
         """The next finished run of this recipe that has not been used yet."""
         waiting = self._waiting[(recipe.key, full)]

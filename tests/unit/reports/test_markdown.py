@@ -44,7 +44,9 @@ def test_it_shows_every_trial_with_its_status_and_reason() -> None:
 def test_the_recipe_is_a_block_of_toml_and_the_command_one_of_shell() -> None:
     text = markdown.render(sample.tuning())
     assert "```toml\n# 2.40× (2.36 to 2.45) on train.py --epochs 90\nschema = 1\n" in text
-    assert "```sh\nhotlap run --recipe hotlap.toml train.py --epochs 90\n```" in text
+    assert "The recipe, `.hotlap/tune-" in text, "a hotlap.toml that is there may be another one"
+    assert "```sh\nhotlap run --recipe .hotlap/tune-" in text
+    assert "recipe.toml train.py --epochs 90\n```" in text
 
 
 def test_every_row_has_as_many_cells_as_its_head() -> None:

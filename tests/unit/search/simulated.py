@@ -132,5 +132,8 @@ class Simulated:
         label = " ".join([name, *map(str, recipe.changes[name].values())])
         return self.factors.get(label, self.factors.get(name, 1.0))
 
+    def knows(self, recipe: Recipe, *, full: bool) -> bool:
+        return False
+
     def profile(self, recipe: Recipe, *, limit: float) -> tuple[Run, Profile | None]:
         return self.run(recipe, limit=limit), profile()

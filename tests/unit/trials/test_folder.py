@@ -198,3 +198,12 @@ def test_the_latest_run_is_found_whatever_dashes_its_verb_has(tmp_path):
     found = RunFolder.latest("study-batch-size", command=["quick"], out=tmp_path)
     assert found.path == made.path
     assert found.path.name.endswith("-11")
+
+
+def test_two_do_not_work_in_one_run(tmp_path):
+    run = RunFolder.new("tune", out=tmp_path)
+    run.lock()
+    with pytest.raises(UsageError, match="Another hotlap is at work"):
+        RunFolder(run.path).lock()
+    os.close(run._locked)
+    RunFolder(run.path).lock()

@@ -1,0 +1,98 @@
+"""The outcome of a tuning in a sentence, from its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hotlap import units
+from hotlap.recipes import Recipe
+from hotlap.search.tuner import Found
+from hotlap.tunings import CHANGED, SKIPPED, UNPROVEN, Noise, Trial, Winner
+
+
+def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False) -> str:
+    if found.winner is not None:
+        return _won(found.winner, goal)
+    planned = sum(trial.reason.startswith("would be tried") for trial in found.trials)
+    if planned:
+        return f"A dry run: {units.plural(planned, 'candidate')} would be tried."
+    tried = [trial for trial in found.trials if trial.runs]
+    if interrupted:
+        return _so_far(tried)
+    if not any(trial.speedup for trial in tried):
+        return _nothing(found.trials, tried)
+    if goal == "memory":
+        return f"Nothing of what was tried ({_recipes(tried)}) needs less memory."
+    return _looked(tried, noise) or (
+        f"Nothing of what was tried ({_recipes(tried)}) is faster beyond the noise of this "
+        f"machine ({units.share(noise.spread)} from run to run)."
+    )
+
+
+def _won(winner: Winner, goal: str) -> str:
+    names = " + ".join(winner.recipe)
+    if goal == "memory" and winner.peak_bytes and winner.baseline_peak_bytes:
+        saved = 1 - winner.peak_bytes / winner.baseline_peak_bytes
+        return (
+            f"{units.share(saved)} less memory at the peak, at {winner.speedup.ratio:.2f} times "
+            f"the speed, with {names}."
+        )
+    speedup = winner.speedup
+    later = ", from the second epoch on" if Recipe(winner.recipe).fills else ""
+    return (
+        f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f}) "
+        f"with {names}: {units.seconds(winner.baseline_seconds)} a step become "
+        f"{units.seconds(winner.step_seconds)}{later}."
+    )
+
+
+def _so_far(tried: Sequence[Trial]) -> str:
+    kept = [trial for trial in tried if trial.kept and trial.overall]
+    if kept and kept[-1].overall:
+        names = " + ".join(kept[-1].recipe)
+        return (
+            f"So far {kept[-1].overall.ratio:.2f} times as fast with {names}; the last runs that "
+            "would prove it were not made."
+        )
+    return f"So far nothing is faster ({_recipes(tried)} tried)."
+
+
+def _nothing(trials: Sequence[Trial], tried: Sequence[Trial]) -> str:
+    """No recipe could be timed: none ran, or none came to its end."""
+    if tried:
+        outcomes = Counter(trial.status for trial in tried)
+        told = ", ".join(f"{count} {status}" for status, count in outcomes.items())
+        return f"{_recipes(tried)} tried, and none could be measured: {told}."
+    if any(trial.status == SKIPPED and "budget" in trial.reason for trial in trials):
+        return "Nothing was tried: the budget went into the command's own runs."
+    return "Nothing was tried: nothing that may be tried applies to this command."
+
+
+def _looked(tried: Sequence[Trial], noise: Noise) -> str | None:
+    """What seemed faster and is not the winner, with the reason."""
+    kept = [trial.speedup.ratio for trial in tried if trial.kept and trial.speedup]
+    if kept:
+        return (
+            f"Something looked {kept[0]:.2f} times as fast, but the runs after it scatter by "
+            f"{units.share(noise.spread)}: not proven. Tune again when the machine is quiet."
+        )
+    for status, but in (
+        (UNPROVEN, "that is not proven: {}"),
+        (CHANGED, "it changed the loss and is refused ({})"),
+    ):
+        faster = [
+            (trial.speedup.ratio, trial)
+            for trial in tried
+            if trial.status == status and trial.speedup and trial.speedup.low > 1.0
+        ]
+        if faster:
+            ratio, trial = max(faster, key=lambda pair: pair[0])
+            more = " Tune again with more --budget." if "too few to be sure" in trial.reason else ""
+            reason = but.format(trial.reason)
+            return f"{trial.name} looked {ratio:.2f} times as fast, but {reason}.{more}"
+    return None
+
+
+def _recipes(tried: Sequence[Trial]) -> str:
+    return units.plural(len(tried), "recipe")

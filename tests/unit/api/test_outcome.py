@@ -1,0 +1,72 @@
+"""The sentence a tuning ends with: never one that its rows contradict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotlap.api.outcome import sentence
+from hotlap.search.comparing import Spread
+from hotlap.search.tuner import Found
+from hotlap.tunings import (
+    CHANGED,
+    FAILED,
+    FASTER,
+    SAME,
+    SKIPPED,
+    UNPROVEN,
+    Noise,
+    Run,
+    Speedup,
+    Trial,
+)
+
+NOISE = Noise(runs=3, spread=0.03, low=0.9, high=1.1)
+RUN = Run(folder="x", seconds=1.0)
+
+
+def row(status: str, ratio: float | None = None, **more: Any) -> Trial:
+    speedup = None if ratio is None else Speedup(ratio=ratio, low=ratio * 0.9, high=ratio * 1.1)
+    more = {"name": "compile default", "recipe": {"compile": {}}, "runs": (RUN,), **more}
+    return Trial(status=status, speedup=speedup, overall=speedup, **more)
+
+
+def said(*trials: Trial, **more: Any) -> str:
+    found = Found(trials=list(trials), spread=Spread(deviation=0.03, degrees=3.0))
+    return sentence(found, NOISE, more.pop("goal", "speed"), **more)
+
+
+def test_rows_that_failed_were_tried() -> None:
+    text = said(row(FAILED), row(FAILED))
+    assert text == "2 recipes tried, and none could be measured: 2 failed."
+
+
+def test_where_nothing_ran_it_is_said_why() -> None:
+    skipped = row(SKIPPED, runs=(), reason="the budget is spent; allow more with --budget")
+    assert "budget" in said(skipped)
+    assert "applies" in said(row("not applicable", runs=(), reason="no DataLoader"))
+
+
+def test_what_was_faster_and_refused_is_not_called_no_faster() -> None:
+    text = said(row(CHANGED, 1.9, reason="the loss left the baseline's band"))
+    assert "1.90 times as fast" in text
+    assert "changed the loss and is refused" in text
+
+
+def test_more_budget_is_advised_only_where_it_helps() -> None:
+    few = said(row(UNPROVEN, 2.0, reason="seems faster, but one run is too few to be sure"))
+    assert "--budget" in few
+    blind = said(row(UNPROVEN, 2.0, reason="the baseline's own loss is not a number"))
+    assert "not a number" in blind
+    assert "--budget" not in blind
+
+
+def test_an_interrupted_tuning_tells_what_it_had() -> None:
+    text = said(row(FASTER, 2.04, kept=True), interrupted=True)
+    assert text.startswith("So far 2.04 times as fast with compile")
+    assert "scatter" not in text
+    assert said(row(SAME, 1.0), interrupted=True) == "So far nothing is faster (1 recipe tried)."
+
+
+def test_what_differs_by_nothing_is_told_with_the_noise() -> None:
+    assert "beyond the noise of this machine (3.0 % from run to run)" in said(row(SAME, 1.0))
+    assert "needs less memory" in said(row(SAME, 1.0), goal="memory")
