@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from hotlap.errors import HotlapError
 
+PIPED_WIDTH = 120  # of what no terminal gives a width; the table of a tuning needs most of it
+
 
 def results() -> Console:
-    return Console(highlight=False)
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
+    return Console(highlight=False, width=width)
 
 
 def show(report: RenderableType) -> None:

@@ -146,6 +146,7 @@ class _Growing:
         self._live = live
         self._console = results()
         self._width = min(140, shutil.get_terminal_size((120, 24)).columns)
+        self._begun = False  # a head has no business over no row
         self.untried: list[Trial] = []
 
     def warn(self, text: str) -> None:
@@ -156,12 +157,14 @@ class _Growing:
         with self._live.paused():
             show(report.intro(profile))
             print()
-        self._print(report.header(self._width))
 
     def add(self, trial: Trial) -> None:
         if trial.step_seconds is None and not trial.runs:
             self.untried.append(trial)
         else:
+            if not self._begun:
+                self._begun = True
+                self._print(report.header(self._width))
             self._print(report.row(trial, self._width))
 
     def end(self) -> None:
