@@ -10,6 +10,7 @@ nothing is cached, and the reason says why.
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ class Below:
     rest: tuple[Callable[[Any], Any], ...] = ()
     told: str = "whole samples"
     sizes: tuple[int, ...] = ()  # of the samples that were asked for, packed
+    digest: str = ""  # of the same
 
     def finish(self, sample: Any) -> Any:
         """The rest of the transform, on the part of a sample it belongs to."""
@@ -73,14 +75,14 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
         found = _split(dataset, parts, indices)
         if found is not None:
             return found
-    sizes = []
+    kept: dict[int, bytes] = {}
     for at in indices:
         sample = steady(lambda at=at: dataset[at])  # type: ignore[misc]
         if sample is None:
             break
-        sizes.append(len(sample))
+        kept[at] = sample
     else:
-        return Below(dataset=dataset, sizes=tuple(sizes))
+        return Below(dataset=dataset, sizes=tuple(map(len, kept.values())), digest=_digest(kept))
     where = "not by its transform alone" if parts else "it has no `transform` to look into"
     raise NotCacheable(
         f"the samples of {type(dataset).__name__} are random, and {where}; put the cache around "
@@ -110,7 +112,7 @@ def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | No
         except Exception:  # it cannot do without its transform, or makes what cannot be kept
             return None
         kept[at] = sample
-    places = [tuple(map(len, kept.values()))]
+    places = [(tuple(map(len, kept.values())), _digest(kept))]
     for part in parts:
         one = Below(dataset=None, rest=(part,))
         try:
@@ -123,17 +125,26 @@ def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | No
         if None in after.values():
             break
         kept = {at: sample for at, sample in after.items() if sample is not None}
-        places.append(tuple(map(len, kept.values())))
-    totals = [sum(sizes) for sizes in places]
+        places.append((tuple(map(len, kept.values())), _digest(kept)))
+    totals = [sum(sizes) for sizes, _ in places]
     number = max(at for at, total in enumerate(totals) if total <= MUCH_SMALLER * min(totals))
+    sizes, digest = places[number]
     if number == len(parts):
-        return Below(dataset=dataset, sizes=places[number])
+        return Below(dataset=dataset, sizes=sizes, digest=digest)
     return Below(
         dataset=with_transforms(dataset, parts[:number]),
         rest=tuple(parts[number:]),
         told=f"samples as they are before {type(parts[number]).__name__}",
-        sizes=places[number],
+        sizes=sizes,
+        digest=digest,
     )
+
+
+def _digest(kept: dict[int, bytes]) -> str:
+    whole = hashlib.sha256()
+    for at, sample in kept.items():
+        whole.update(b"%d %d " % (at, len(sample)) + sample)
+    return whole.hexdigest()
 
 
 def _makes(dataset: Any, rest: Below, at: int, sample: bytes) -> bool:

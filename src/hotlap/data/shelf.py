@@ -88,12 +88,6 @@ class Shelf:
         self._data, self._index = self._files()
         self._sign()
 
-    def clear(self) -> None:
-        """Forgets everything there is."""
-        with self._locked():
-            self._begin_anew()
-            self._map_index()
-
     def _is_ours(self) -> bool:
         """Whether the files hold what they say, and nothing stood here before."""
         sign = self.folder / "facts.json"

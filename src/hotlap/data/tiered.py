@@ -13,12 +13,9 @@ Random transforms stay random: the cache is put below them.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import operator
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from hotlap.data import budgets, counting, fitting, layers, meeting
+from hotlap.data import budgets, counting, fitting, identity, layers, meeting
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
 from hotlap.data.packing import CannotPack, pack, unpack
@@ -37,11 +34,12 @@ from hotlap.data.shelf import Shelf
 TIERS = ("device", "ram", "disk", "source")
 LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
 LEAST_FREE = 0.05  # of the memory: below it, filling ends
+TRANSFORMS = ("transform", "transforms")
 MISSING = object()
 log = logging.getLogger("hotlap.data")
 
 
-class Tiered:
+class Tiered(Dataset):  # type: ignore[misc]
     def __init__(
         self,
         dataset: Any,
@@ -62,18 +60,18 @@ class Tiered:
         self._tally = counting.rows(len(TIERS))
         self._looked = 0.0
         sizes = self._budgets(device, ram, disk, path)
+        before = identity.attributes(dataset)
         probes = fitting.probe(dataset, samples)
         self.probes = tuple(probes.indices)  # the samples that were looked at
         self.below = layers.below(dataset, self.probes)
         self.fit: Fit = fitting.fit(self.below.sizes, probes, samples=samples, budgets=sizes)
-        facts = _facts(self.below, samples, version)
-        key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+        facts = self._facts(before, version)
+        key = identity.key(facts)
         self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
         self._shelf = _shelf(path, key, facts, samples, sizes["disk"])
         self._keeps_all = self.fit.most_bytes <= sizes["disk"]
         self._device: dict[int, Any] = {}
         self._device_left = sizes["device"]
-        self._check(self.probes)
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _budgets(self, device: Any, ram: Any, disk: Any, path: Any) -> dict[str, int]:
@@ -88,6 +86,21 @@ class Tiered:
             "device": budgets.parse(device, free_device),
             "ram": min(wanted, budgets.ram()),
             "disk": budgets.parse(disk, free),
+        }
+
+    def _facts(self, before: identity.Known, version: str) -> dict[str, Any]:
+        """What makes a cache that of this data set and no other."""
+        kind = type(self.below.dataset)
+        known = identity.unchanged(before, identity.attributes(self._source))
+        return {
+            "dataset": f"{kind.__module__}.{kind.__qualname__}",
+            "samples": self._samples,
+            "version": version,
+            "known": {name: value for name, value in known.items() if not _is_transform(name)},
+            "transforms": [
+                identity.digest(getattr(self.below.dataset, name, None)) for name in TRANSFORMS
+            ],
+            "probes": self.below.digest,
         }
 
     # Being a data set --------------------------------------------------------------------------
@@ -252,21 +265,6 @@ class Tiered:
     def __repr__(self) -> str:
         return f"Tiered({self._source!r}: {self.below.told}. {self.fit.sentence})"
 
-    def _check(self, probes: Sequence[int]) -> None:
-        """What an earlier run left on disk must be what the source makes today."""
-        if self._shelf is None:
-            return
-        for index in probes:
-            kept = self._shelf.get(index)
-            if kept is not None and kept != pack(self.below.dataset[index]):
-                warnings.warn(
-                    f"the cache in {self._shelf.folder} is of other data (sample {index} differs); "
-                    "it is begun anew",
-                    stacklevel=3,
-                )
-                self._shelf.clear()
-                return
-
 
 def _length(dataset: Any) -> int:
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
@@ -274,6 +272,11 @@ def _length(dataset: Any) -> int:
             f"{type(dataset).__name__} has no samples by index; a cache needs a map-style data set"
         )
     return len(dataset)
+
+
+def _is_transform(name: str) -> bool:
+    """Of the data set's own: those that come after the cache are no part of what is in it."""
+    return name.partition(".")[0] in TRANSFORMS
 
 
 def _existing(path: Path) -> Path:
@@ -292,24 +295,6 @@ def _shelf(path: Any, key: str, facts: dict[str, Any], samples: int, budget: int
 
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=3)
-
-
-def _facts(below: layers.Below, samples: int, version: str) -> dict[str, Any]:
-    """What makes a cache that of this data set and no other."""
-    dataset = below.dataset
-    known = {
-        name: value if isinstance(value, (str, int, float)) else str(value)
-        for name, value in sorted(vars(dataset).items())
-        if isinstance(value, (str, int, float, bool, Path)) and not name.startswith("_")
-    }
-    parts = getattr(getattr(dataset, "transform", None), "transforms", [])
-    return {
-        "dataset": f"{type(dataset).__module__}.{type(dataset).__qualname__}",
-        "samples": samples,
-        "version": version,
-        "known": known,
-        "transforms": [re.sub(r" at 0x[0-9a-f]+", "", repr(one)) for one in parts],
-    }
 
 
 def _tensors(sample: Any) -> list[torch.Tensor]:

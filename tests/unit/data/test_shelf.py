@@ -100,15 +100,6 @@ def test_who_has_the_old_files_open_is_not_harmed_by_a_new_beginning(make):
     assert right(old) == SAMPLES
 
 
-def test_a_cleared_one_is_empty_and_takes_again(make):
-    shelf = make()
-    fill(shelf)
-    shelf.clear()
-    assert shelf.count() == 0
-    assert all(fill(shelf))
-    assert right(make()) == SAMPLES
-
-
 @pytest.mark.parametrize("seed", range(100))
 def test_random_damage_is_detected_or_harmless(make, tmp_path, seed):
     fill(make())

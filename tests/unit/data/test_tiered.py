@@ -89,9 +89,12 @@ def test_other_data_under_the_same_name_is_found_out(tmp_path):
             return values + 1000, label
 
     Changed.__qualname__, Changed.__module__ = Numbers.__qualname__, Numbers.__module__
-    with pytest.warns(UserWarning, match="of other data"):
+    for _ in range(2):  # and both stay warm beside each other
         cached = Tiered(Changed(), ram=0, disk=MB, path=tmp_path)
-    assert sorted(epoch(cached)) == list(range(1000, 1040))
+        assert sorted(epoch(cached)) == list(range(1000, 1040))
+        assert epoch(again := Tiered(Numbers(), ram=0, disk=MB, path=tmp_path)) == RIGHT
+        assert again.hits()["disk"] == 40
+    assert cached.hits()["disk"] == 40
 
 
 def test_another_version_is_another_cache(tmp_path):
@@ -199,6 +202,7 @@ def test_it_looks_like_the_data_set_it_holds():
     with pytest.raises(AttributeError):
         _ = cached.nothing_like_it
     assert len(list(torch.utils.data.Subset(cached, [1, 2]))) == 2
+    assert len(cached + cached) == 80
 
 
 def test_with_a_device_tier_samples_come_on_the_device_and_within_its_budget():
