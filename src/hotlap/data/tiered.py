@@ -18,7 +18,7 @@ import operator
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from hotlap.data import budgets, counting, fitting, identity, layers, meeting
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
+from hotlap.data.ondevice import OnDevice
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.shelf import Shelf
 
@@ -70,8 +71,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
         self._shelf = _shelf(path, key, facts, samples, sizes["disk"])
         self._keeps_all = self.fit.most_bytes <= sizes["disk"]
-        self._device: dict[int, Any] = {}
-        self._device_left = sizes["device"]
+        self._device = OnDevice(self._on, sizes["device"]) if sizes["device"] else None
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _budgets(self, device: Any, ram: Any, disk: Any, path: Any) -> dict[str, int]:
@@ -126,12 +126,6 @@ class Tiered(Dataset):  # type: ignore[misc]
             raise AttributeError(name)
         return getattr(self._source, name)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_device": {}, "_device_left": 0}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     # Samples -----------------------------------------------------------------------------------
 
     def _samples_of(self, indices: Sequence[Any]) -> list[Any]:
@@ -159,9 +153,10 @@ class Tiered(Dataset):  # type: ignore[misc]
             return MISSING
 
     def _cached(self, index: int) -> Any:
-        if index in self._device:
+        held = None if self._device is None else self._device.get(index)
+        if held is not None:
             self._count("device")
-            return _copied(self._device[index])
+            return held
         packed = self._arena.get(index) if self._arena is not None else None
         tier = "ram"
         if packed is None and self._shelf is not None:
@@ -226,14 +221,9 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def _on_device(self, index: int, sample: Any) -> Any:
         """Where there is a device tier, all samples come on the device: batches hold one kind."""
-        if not self.fit.device_bytes or get_worker_info() is not None:
+        if self._device is None or get_worker_info() is not None:
             return sample
-        moved = _moved(sample, self._on)
-        size = sum(one.numel() * one.element_size() for one in _tensors(moved))
-        if index not in self._device and size <= self._device_left:
-            self._device_left -= size
-            self._device[index] = _copied(moved)
-        return moved
+        return self._device.moved(index, sample)
 
     # Telling -----------------------------------------------------------------------------------
 
@@ -257,7 +247,7 @@ class Tiered(Dataset):  # type: ignore[misc]
     def used(self) -> dict[str, int]:
         """Bytes in each tier."""
         return {
-            "device": self.fit.device_bytes - self._device_left if self.fit.device_bytes else 0,
+            "device": self._device.used if self._device is not None else 0,
             "ram": self._arena.used if self._arena is not None else 0,
             "disk": self._shelf.used if self._shelf is not None else 0,
         }
@@ -295,27 +285,3 @@ def _shelf(path: Any, key: str, facts: dict[str, Any], samples: int, budget: int
 
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=3)
-
-
-def _tensors(sample: Any) -> list[torch.Tensor]:
-    from hotlap.data.packing import leaves
-
-    return [one for one in leaves(sample) if isinstance(one, torch.Tensor)]
-
-
-def _mapped(sample: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(sample, torch.Tensor):
-        return change(sample)
-    if isinstance(sample, dict):
-        return {key: _mapped(value, change) for key, value in sample.items()}
-    if isinstance(sample, (list, tuple)):
-        return type(sample)([_mapped(value, change) for value in sample])
-    return sample
-
-
-def _moved(sample: Any, device: torch.device) -> Any:
-    return _mapped(sample, lambda tensor: tensor.to(device))
-
-
-def _copied(sample: Any) -> Any:
-    return _mapped(sample, torch.Tensor.clone)
