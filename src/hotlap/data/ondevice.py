@@ -23,10 +23,10 @@ class OnDevice:
         held = self._held.get(index)
         return None if held is None else _mapped(held, torch.Tensor.clone)
 
-    def moved(self, index: int, sample: Any) -> Any:
-        """The sample on the device, and kept there if that fits."""
+    def moved(self, index: int, sample: Any, *, keep: bool = True) -> Any:
+        """The sample on the device, and kept there if it may be and fits."""
         moved = _mapped(sample, lambda tensor: tensor.to(self.device))
-        size = _size(moved)
+        size = _size(moved) if keep else None
         if size is not None and size <= self._left and index not in self._held:
             self._left -= size
             self._held[index] = _mapped(moved, torch.Tensor.clone)
@@ -48,7 +48,7 @@ def _size(sample: Any) -> int | None:
     if not tensors or not all(isinstance(one, small) for one in found):
         return None
     texts = sum(len(one) for one in found if isinstance(one, str))
-    return sum(one.numel() * one.element_size() for one in tensors) + texts
+    return texts + sum(int(one.nbytes) for one in tensors)
 
 
 def _mapped(sample: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from hotlap.data import budgets, counting, fitting, identity, layers, meeting
+from hotlap.data import budgets, counting, fitting, identity, layers, meeting, randomness
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
 from hotlap.data.ondevice import OnDevice
@@ -58,8 +58,9 @@ class Tiered(Dataset):  # type: ignore[misc]
         self._samples = samples
         self._on = torch.device(on)
         self.failures = Failures(on_error)
-        self._tally = counting.rows(len(TIERS))
+        self._tally = counting.rows(len(TIERS) + 1)
         self._looked = 0.0
+        self._some_random = False
         sizes = self._budgets(device, ram, disk, path)
         before = identity.attributes(dataset)
         probes = fitting.probe(dataset, samples)
@@ -153,14 +154,15 @@ class Tiered(Dataset):  # type: ignore[misc]
             return MISSING
 
     def _cached(self, index: int) -> Any:
-        held = None if self._device is None else self._device.get(index)
+        tier = self._device if get_worker_info() is None else None
+        held = None if tier is None else tier.get(index)
         if held is not None:
             self._count("device")
             return held
         packed = self._arena.get(index) if self._arena is not None else None
-        tier = "ram"
+        where = "ram"
         if packed is None and self._shelf is not None:
-            kept, tier = self._shelf.get(index), "disk"
+            kept, where = self._shelf.get(index), "disk"
             if kept is not None:
                 self._keep_in_memory(index, kept)
                 packed = memoryview(kept)
@@ -169,14 +171,34 @@ class Tiered(Dataset):  # type: ignore[misc]
         try:
             sample = unpack(packed)
         except ValueError:
-            if tier == "disk" and self._shelf is not None:
+            if where == "disk" and self._shelf is not None:
                 self._shelf.forget(index)
             return MISSING
-        self._count(tier)
+        self._count(where)
         return self._on_device(index, sample)
 
     def _made(self, indices: list[int]) -> list[Any]:
-        """From the source, at once where it can do that; and kept."""
+        """From the source; all at once, until one of them is seen to be random."""
+        if not self._some_random:
+            return self._watched(indices)
+        return [sample for index in indices for sample in self._watched([index])]
+
+    def _watched(self, indices: list[int]) -> list[Any]:
+        """Kept, unless random numbers were drawn: such samples must stay as different as they are.
+
+        The samples looked at first were not random, but others may be.
+        """
+        before = randomness.state() if indices else ()
+        samples = self._asked(indices)
+        moved = bool(indices) and randomness.state() != before
+        if moved:
+            self._say_random(indices)
+        return [
+            sample if sample is MISSING else self._kept(index, sample, fixed=not moved)
+            for index, sample in zip(indices, samples, strict=True)
+        ]
+
+    def _asked(self, indices: list[int]) -> list[Any]:
         at_once = getattr(self.below.dataset, "__getitems__", None)
         if at_once is not None and len(indices) > 1:
             try:
@@ -184,19 +206,30 @@ class Tiered(Dataset):  # type: ignore[misc]
             except Exception:  # one by one tells which it is
                 samples = []
             if len(samples) == len(indices):
-                return [self._kept(at, one) for at, one in zip(indices, samples, strict=True)]
-        return [self._made_alone(index) for index in indices]
+                return samples
+        return [self._asked_alone(index) for index in indices]
 
-    def _made_alone(self, index: int) -> Any:
+    def _asked_alone(self, index: int) -> Any:
         try:
-            sample = self.below.dataset[index]
+            return self.below.dataset[index]
         except Exception as problem:
             self.failures.met(index, problem)
             return MISSING
-        return self._kept(index, sample)
 
-    def _kept(self, index: int, sample: Any) -> Any:
+    def _say_random(self, indices: list[int]) -> None:
+        counting.own(self._tally)[len(TIERS)] += len(indices)
+        if not self._some_random:
+            self._some_random = True
+            which = f"sample {indices[0]}" if len(indices) == 1 else f"one of {indices[:8]}"
+            _warn(
+                f"making {which} draws random numbers, though the samples that were looked at "
+                "first do not; what draws them is not kept, and made anew each time"
+            )
+
+    def _kept(self, index: int, sample: Any, *, fixed: bool) -> Any:
         self._count("source")
+        if not fixed:
+            return self._on_device(index, sample, keep=False)
         try:
             packed = pack(sample)
         except CannotPack as problem:
@@ -219,11 +252,11 @@ class Tiered(Dataset):  # type: ignore[misc]
                 return False
         return arena.put(index, packed)
 
-    def _on_device(self, index: int, sample: Any) -> Any:
+    def _on_device(self, index: int, sample: Any, *, keep: bool = True) -> Any:
         """Where there is a device tier, all samples come on the device: batches hold one kind."""
         if self._device is None or get_worker_info() is not None:
             return sample
-        return self._device.moved(index, sample)
+        return self._device.moved(index, sample, keep=keep)
 
     # Telling -----------------------------------------------------------------------------------
 
@@ -232,7 +265,12 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def hits(self) -> dict[str, int]:
         """Samples by where they came from, over all workers, since the last `forget_hits`."""
-        return dict(zip(TIERS, self._tally.sum(0).tolist(), strict=True))
+        return dict(zip(TIERS, self._tally.sum(0).tolist(), strict=False))
+
+    @property
+    def random_samples(self) -> int:
+        """Handed out and not kept, because random numbers were drawn while they were made."""
+        return int(self._tally[:, len(TIERS)].sum())
 
     def forget_hits(self) -> None:
         self._tally.zero_()
