@@ -62,11 +62,14 @@ def key(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def digest(value: Any) -> str:
+def digest(value: Any) -> str | None:
+    """None for what is not looked into, such as files: open or not, the data is the same."""
     try:
         text = json.dumps(_shortened(value), default=_told)
     except (TypeError, ValueError, RecursionError):  # keys of other kinds, or a ring
         text = _kind(value)
+    if text == "null":
+        return None
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -86,14 +89,14 @@ def _told(value: Any) -> Any:
     if isinstance(value, range):
         return ["range", value.start, value.stop, value.step]
     if isinstance(value, (set, frozenset)):
-        return sorted(digest(one) for one in value)
+        return sorted(str(digest(one)) for one in value)
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     if isinstance(value, (PurePath, enum.Enum, torch.dtype, torch.device)):
         return str(value)
-    if isinstance(value, type) or not _has_settings(value):
+    if isinstance(value, type) or hasattr(value, "__qualname__"):
         return _kind(value)
-    return [_kind(value), dict(sorted(_held(value).items()))]
+    return None if not _has_settings(value) else [_kind(value), dict(sorted(_held(value).items()))]
 
 
 def _has_settings(value: Any) -> bool:
@@ -103,7 +106,7 @@ def _has_settings(value: Any) -> bool:
     library = type(value).__module__.partition(".")[0]
     if library in ("numpy", "pandas", "builtins"):
         return False
-    return hasattr(type(value), "__getitem__") or hasattr(type(value), "__call__")  # noqa: B004
+    return hasattr(type(value), "__getitem__") or callable(value)
 
 
 def _content(value: Any) -> Any:

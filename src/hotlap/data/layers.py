@@ -90,6 +90,25 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
     )
 
 
+def refuse_epochs(dataset: Any) -> None:
+    """Random numbers that follow from the epoch alone look fixed as long as it does not change."""
+    inside = [getattr(dataset, "dataset", None), *_several(getattr(dataset, "datasets", None))]
+    for one in inside:
+        if one is not None and one is not dataset:
+            refuse_epochs(one)
+    if callable(getattr(dataset, "set_epoch", None)):
+        name = type(dataset).__name__
+        raise NotCacheable(
+            f"{name} has `set_epoch`: its samples change with the epoch, and a cache would keep "
+            f"those of the first. Put the cache around what {name} reads from, and {name} around "
+            "the cache"
+        )
+
+
+def _several(datasets: Any) -> Sequence[Any]:
+    return datasets if isinstance(datasets, (list, tuple)) else ()
+
+
 def transforms_of(dataset: Any) -> list[Any] | None:
     transform = getattr(dataset, "transform", None)
     if not callable(transform):

@@ -36,6 +36,7 @@ TIERS = ("device", "ram", "disk", "source")
 LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
 LEAST_FREE = 0.05  # of the memory: below it, filling ends
 TRANSFORMS = ("transform", "transforms")
+OWN = ("below", "failures", "fit", "probes")
 MISSING = object()
 log = logging.getLogger("hotlap.data")
 
@@ -53,27 +54,44 @@ class Tiered(Dataset):  # type: ignore[misc]
         version: str = "1",
         on_error: str = RAISE,
     ) -> None:
-        samples = _length(dataset)
         self._source = dataset
-        self._samples = samples
+        self._samples = _length(dataset)
         self._on = torch.device(on)
+        self._path, self._version = path, version
         self.failures = Failures(on_error)
         self._tally = counting.rows(len(TIERS) + 1)
         self._looked = 0.0
         self._some_random = False
-        sizes = self._budgets(device, ram, disk, path)
-        before = identity.attributes(dataset)
-        probes = fitting.probe(dataset, samples)
+        self._sizes = self._budgets(device, ram, disk, path)
+        self._key: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Looks at the data set as it is now; what is kept stays if it is of the same data."""
+        layers.refuse_epochs(self._source)
+        self._samples = _length(self._source)
+        before = identity.attributes(self._source)
+        probes = fitting.probe(self._source, self._samples)
         self.probes = tuple(probes.indices)  # the samples that were looked at
-        self.below = layers.below(dataset, self.probes)
-        self.fit: Fit = fitting.fit(self.below.sizes, probes, samples=samples, budgets=sizes)
-        facts = self._facts(before, version)
-        key = identity.key(facts)
-        self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
-        self._shelf = _shelf(path, key, facts, samples, sizes["disk"])
+        self.below = layers.below(self._source, self.probes)
+        facts = self._facts(before)
+        self.fit: Fit = fitting.fit(
+            self.below.sizes, probes, samples=self._samples, budgets=self._sizes
+        )
+        if identity.key(facts) != self._key:
+            self._open(facts)
+        log.info("caching %s. %s", self.below.told, self.fit.sentence)
+
+    def _open(self, facts: dict[str, Any]) -> None:
+        again, self._key = self._key is not None, identity.key(facts)
+        if again and get_worker_info() is not None:  # each worker's own would pass the budget
+            self._arena = self._shelf = self._device = None
+            return
+        sizes, samples = self._sizes, self._samples
+        self._arena = meeting.arena(self._key, samples, sizes["ram"]) if sizes["ram"] else None
+        self._shelf = _shelf(self._path, self._key, facts, samples, sizes["disk"])
         self._keeps_all = self.fit.most_bytes <= sizes["disk"]
         self._device = OnDevice(self._on, sizes["device"]) if sizes["device"] else None
-        log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _budgets(self, device: Any, ram: Any, disk: Any, path: Any) -> dict[str, int]:
         if path is None and disk:
@@ -89,14 +107,14 @@ class Tiered(Dataset):  # type: ignore[misc]
             "disk": budgets.parse(disk, free),
         }
 
-    def _facts(self, before: identity.Known, version: str) -> dict[str, Any]:
+    def _facts(self, before: identity.Known) -> dict[str, Any]:
         """What makes a cache that of this data set and no other."""
         kind = type(self.below.dataset)
         known = identity.unchanged(before, identity.attributes(self._source))
         return {
             "dataset": f"{kind.__module__}.{kind.__qualname__}",
             "samples": self._samples,
-            "version": version,
+            "version": self._version,
             "known": {name: value for name, value in known.items() if not _is_transform(name)},
             "transforms": [
                 identity.digest(getattr(self.below.dataset, name, None)) for name in TRANSFORMS
@@ -126,6 +144,14 @@ class Tiered(Dataset):  # type: ignore[misc]
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._source, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set on the data set, as it would be without the cache; that may make it another one."""
+        if name.startswith("_") or name in OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._source, name, value)
+            self._begin()
 
     # Samples -----------------------------------------------------------------------------------
 

@@ -1,0 +1,82 @@
+"""A data set that changes after it was cached: its samples must not be those of before."""
+
+import pytest
+import torch
+from numbers_kept import MB, Numbers
+from torch.utils.data import ConcatDataset, Subset
+
+from hotlap.data.concurrent import Concurrent
+from hotlap.data.layers import NotCacheable
+from hotlap.data.superres import Pairs
+from hotlap.data.synthetic import SyntheticImages
+from hotlap.data.tiered import Tiered
+
+
+class Scaled(Numbers):
+    def __init__(self, transform=None, factor=1):
+        super().__init__()
+        self.transform, self.factor, self.file = transform, factor, None
+
+    def __getitem__(self, index):
+        value = torch.tensor(float(index * self.factor))
+        return value if self.transform is None else self.transform(value)
+
+
+def whole(cached):
+    return [float(cached[index]) for index in range(len(cached))]
+
+
+def pairs():
+    return Pairs(SyntheticImages(count=20, size=64), scale=4, crop=32)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda data: data,
+        lambda data: Subset(data, [1, 2]),
+        lambda data: ConcatDataset([Numbers(), data]),
+        Concurrent,
+    ],
+)
+def test_a_set_that_changes_with_the_epoch_is_refused_with_what_to_do(around):
+    with pytest.raises(NotCacheable, match="Pairs around the cache"):
+        Tiered(around(pairs()), ram=MB)
+
+
+def test_what_such_a_set_reads_can_be_cached():
+    images = Tiered(SyntheticImages(count=20, size=64), ram=MB)
+    data, plain = Pairs(images, scale=4, crop=32), pairs()
+    for number in range(3):
+        data.set_epoch(number)
+        plain.set_epoch(number)
+        assert torch.equal(data[3][1], plain[3][1])
+
+
+@pytest.mark.parametrize("name", ["transform", "factor"])
+def test_an_attribute_is_set_on_the_data_set_and_its_samples_follow(name):
+    source = Scaled()
+    cached = Tiered(source, ram=MB)
+    whole(cached)
+    value = 3 if name == "factor" else lambda value: value * 3
+    setattr(cached, name, value)
+    assert getattr(source, name) is value
+    for _ in range(2):
+        assert whole(cached) == [3.0 * index for index in range(40)]
+    assert cached.hits()["ram"] == 40
+
+
+def test_another_random_transform_leaves_the_cache_as_it_is():
+    cached = Tiered(Scaled(lambda value: value + torch.rand(())), ram=MB)
+    whole(cached)
+    cached.transform = lambda value: value - torch.rand(())
+    assert all(value <= index for index, value in enumerate(whole(cached)))
+    assert cached.hits()["source"] == 40
+
+
+def test_an_attribute_that_is_nothing_to_the_samples_leaves_it_too():
+    cached = Tiered(Scaled(), ram=MB)
+    whole(cached)
+    with open(__file__) as cached.file:
+        whole(cached)
+    assert cached.hits()["source"] == 40
