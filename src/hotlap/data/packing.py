@@ -32,6 +32,8 @@ PLAIN = frozenset(
     )
     if hasattr(torch, name)
 )
+# Of what Pillow notes about an image: what decides which colours it has and which way is up.
+ABOUT = ("transparency", "exif", "xmp", "Raw profile type exif", "icc_profile")
 Plan = Any  # what the JSON text says
 
 
@@ -155,10 +157,12 @@ def _image(value: Any, parts: list[bytes], where: str) -> Plan:
     image = import_module("PIL.Image")
     if not isinstance(value, image.Image):
         raise _unknown(value, where)
-    palette = bytes(value.getpalette() or ()) if value.mode in ("P", "PA") else b""
-    content = value.tobytes()
+    content = value.tobytes()  # reads the file, if that has not been done
+    tint = getattr(value.palette, "mode", "RGB")
+    palette = bytes(value.getpalette(tint) or ()) if value.mode in ("P", "PA") else b""
     parts += (SIZE.pack(len(palette)), palette, SIZE.pack(len(content)), content)
-    return ["image", value.mode, list(value.size)]
+    about = {name: value.info[name] for name in ABOUT if name in value.info}
+    return ["image", value.mode, list(value.size), tint, _plan(about, parts, f"{where}.info")]
 
 
 # Unpacking -----------------------------------------------------------------------------------
@@ -208,12 +212,12 @@ def _read(plan: Plan) -> Reader:
         make = list if kind == "list" else tuple
         inside = [_read(one) for one in rest[0]]
         return lambda cursor: make([read(cursor) for read in inside])
-    name, shape = rest
+    name, shape, *more = rest
     if not all(isinstance(size, int) and size >= 0 for size in shape):
         raise ValueError(f"a shape of {shape}")
-    return {"tensor": _tensors, "array": _arrays, "scalar": _arrays, "image": _images}[kind](
-        name, tuple(shape), kind
-    )
+    if kind == "image":
+        return _images(name, tuple(shape), *more)
+    return {"tensor": _tensors, "array": _arrays, "scalar": _arrays}[kind](name, tuple(shape), kind)
 
 
 def _tensors(name: str, shape: tuple[int, ...], kind: str) -> Reader:
@@ -244,14 +248,15 @@ def _arrays(name: str, shape: tuple[int, ...], kind: str) -> Reader:
     return read
 
 
-def _images(mode: str, size: tuple[int, ...], kind: str) -> Reader:
-    image = import_module("PIL.Image")
+def _images(mode: str, size: tuple[int, ...], tint: str, about: Plan) -> Reader:
+    image, describe = import_module("PIL.Image"), _read(about)
 
     def read(cursor: _Cursor) -> Any:
         palette = bytes(cursor.sized())
         found = image.frombytes(mode, size, bytes(cursor.sized()))
+        found.info.update(describe(cursor))
         if palette:
-            found.putpalette(palette)
+            found.putpalette(palette, tint)
         return found
 
     return read

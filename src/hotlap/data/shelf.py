@@ -27,7 +27,7 @@ from typing import Any
 
 ENTRY = struct.Struct("<QQII")  # where, how long, sum of the sample, sum of this entry
 BODY = struct.Struct("<QQI")
-SCHEMA = 1
+SCHEMA = 2
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
