@@ -5,7 +5,7 @@ checksum of the sample and one of the entry itself. An entry is written after it
 that is killed in between leaves a hole and nothing else. What is read is checked against its sum:
 a sample that is damaged is forgotten, said once, and written anew.
 
-Several processes may fill at once: space is given out under a lock the kernel releases with its
+Several processes may fill at once: samples are written under a lock the kernel releases with its
 holder. A full disk ends the filling, not the training.
 """
 
@@ -125,15 +125,21 @@ class Shelf:
 
     def get(self, index: int) -> bytes | None:
         """The packed sample as it was put there; None if it is not, or is damaged."""
+        packed = self._sound(index)
+        if packed is None and self.has(index):
+            with self._locked():  # another process may have been writing it just now
+                packed = self._sound(index)
+                if packed is None and self.has(index):
+                    self._forget(index)
+        return packed
+
+    def _sound(self, index: int) -> bytes | None:
         raw = self._map[ENTRY.size * index : ENTRY.size * (index + 1)]
         where, length, checksum, own = ENTRY.unpack(raw)
-        if not length:
-            return None
-        if _own_sum(index, raw[: BODY.size]) == own:
+        if length and _own_sum(index, raw[: BODY.size]) == own:
             packed = self._read(where, length)
             if len(packed) == length and zlib.crc32(packed) == checksum:
                 return packed
-        self.forget(index)
         return None
 
     def _read(self, where: int, length: int) -> bytes:
@@ -146,6 +152,10 @@ class Shelf:
 
     def forget(self, index: int) -> None:
         """What is there cannot be used; it will be written anew."""
+        with self._locked():
+            self._forget(index)
+
+    def _forget(self, index: int) -> None:
         self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = bytes(ENTRY.size)
         self._damaged += 1
         if self._damaged == 1:
@@ -171,17 +181,21 @@ class Shelf:
             return False
         try:
             with self._locked():
-                where = os.fstat(self._data).st_size
-                if where + len(packed) + len(self._map) > self.budget:
-                    return False
-                os.posix_fallocate(self._data, where, len(packed))  # a full disk says so here
-            self._write(packed, where)
+                return self._put(index, packed)
         except OSError as problem:
             if problem.errno not in FULL:
                 raise
             self.full = True
             self._tell(f"the disk of {self.folder} is full; the cache stays as it is")
             return False
+
+    def _put(self, index: int, packed: bytes) -> bool:
+        """With the lock: who else wants to write it comes later, and finds it there."""
+        where = os.fstat(self._data).st_size
+        if self.has(index) or where + len(packed) + len(self._map) > self.budget:
+            return False
+        os.posix_fallocate(self._data, where, len(packed))  # a full disk says so here
+        self._write(packed, where)
         body = BODY.pack(where, len(packed), zlib.crc32(packed))
         entry = body + struct.pack("<I", _own_sum(index, body))
         self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = entry

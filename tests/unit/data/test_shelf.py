@@ -1,5 +1,6 @@
 """The disk tier: survives restarts, kills, damage and full disks."""
 
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -58,6 +59,39 @@ def test_a_sample_is_kept_once(make):
     used = shelf.used
     assert not any(fill(shelf))
     assert shelf.used == used
+
+
+def before_the_lock(monkeypatch, shelf, other):
+    """What another process did while this one waited for the lock."""
+    locked = shelf._locked
+
+    @contextlib.contextmanager
+    def waited():
+        monkeypatch.setattr(shelf, "_locked", locked)
+        other()
+        with locked():
+            yield
+
+    monkeypatch.setattr(shelf, "_locked", waited)
+
+
+def test_two_writers_of_a_sample_take_room_for_one(make, monkeypatch):
+    first, second = make(), make()
+    before_the_lock(monkeypatch, first, lambda: second.put(3, sample(3)))
+    assert not first.put(3, sample(3))
+    assert first.used == second.used == len(first._map) + len(sample(3))
+    assert first.get(3) == sample(3)
+
+
+def test_an_entry_that_is_being_written_is_not_taken_for_a_damaged_one(make, monkeypatch, told):
+    shelf = make()
+    shelf.put(3, sample(3))
+    here = slice(ENTRY.size * 3, ENTRY.size * 4)
+    whole = shelf._map[here]
+    shelf._map[here] = whole[:16] + bytes(ENTRY.size - 16)  # half of it is there
+    before_the_lock(monkeypatch, shelf, lambda: shelf._map.__setitem__(here, whole))
+    assert shelf.get(3) == sample(3)
+    assert told == []
 
 
 def test_the_budget_is_never_passed(make, tmp_path):
@@ -202,4 +236,4 @@ def test_an_entry_that_points_elsewhere_is_not_believed(make, tmp_path):
 def test_facts_are_readable(make, tmp_path):
     make()
     facts = json.loads((tmp_path / "cache" / "facts.json").read_text())
-    assert facts == {"schema": 1, "samples": SAMPLES, "dataset": "photos"}
+    assert facts == {"schema": 2, "samples": SAMPLES, "dataset": "photos"}
