@@ -42,7 +42,7 @@ class Arena:
     def __init__(self, samples: int, budget: int, *, handle: Handle | None = None) -> None:
         self.samples = samples
         self.budget = budget  # the table is paid from it
-        self._start = _aligned(HEAD.size + ENTRY.size * samples)
+        self._start = table_bytes(samples)
         self._room = max(0, budget - self._start)
         size = self._start + self._room
         if handle is None:
@@ -147,6 +147,11 @@ def attach(handle: Handle, make: Callable[..., Arena] = Arena) -> Arena:
             f"the cache of process {handle.pid} cannot be reached: {problem}; it has to be alive "
             "while its workers start"
         ) from problem
+
+
+def table_bytes(samples: int) -> int:
+    """What is taken before there is a sample."""
+    return _aligned(HEAD.size + ENTRY.size * samples)
 
 
 def _aligned(size: int) -> int:

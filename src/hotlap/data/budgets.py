@@ -59,4 +59,13 @@ def free_share() -> float:
 
 
 def disk(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
+    """Free bytes of the disk that a folder is on, or would be."""
+    places = (folder.absolute(), *folder.absolute().parents)
+    return shutil.disk_usage(next(one for one in places if one.exists())).free
+
+
+def held(folder: Path) -> int:
+    """Bytes of disk that the files of a folder take."""
+    if not folder.is_dir():
+        return 0
+    return sum(one.stat().st_blocks * 512 for one in folder.iterdir())

@@ -65,7 +65,7 @@ class Shelf:
             self._map_index()
 
     def _map_index(self) -> None:
-        size = max(1, ENTRY.size * self.samples)
+        size = table_bytes(self.samples)
         os.posix_fallocate(self._index, 0, size)  # a mapped file without room kills its reader
         os.ftruncate(self._index, size)
         self._map = mmap.mmap(self._index, size)
@@ -217,6 +217,11 @@ class Shelf:
                 yield
             finally:
                 fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+
+def table_bytes(samples: int) -> int:
+    """What is taken before there is a sample."""
+    return max(1, ENTRY.size * samples)
 
 
 def _close(descriptors: list[int]) -> None:

@@ -25,12 +25,21 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from hotlap.data import budgets, counting, fitting, identity, layers, meeting, randomness
+from hotlap.data import (
+    budgets,
+    counting,
+    fitting,
+    identity,
+    layers,
+    meeting,
+    randomness,
+)
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
 from hotlap.data.ondevice import OnDevice
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.shelf import Shelf
+from hotlap.data.tiers import Wanted
 
 TIERS = ("device", "ram", "disk", "source")
 LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
@@ -56,13 +65,15 @@ class Tiered(Dataset):  # type: ignore[misc]
     ) -> None:
         self._source = dataset
         self._samples = _length(dataset)
+        self._version = version
+        self._path = None if path is None else Path(path)
         self._on = torch.device(on)
-        self._path, self._version = path, version
+        self._wanted = Wanted(device=device, ram=ram, disk=disk, path=self._path, on=self._on)
+        self._wanted.check(_warn)
         self.failures = Failures(on_error)
         self._tally = counting.rows(len(TIERS) + 1)
         self._looked = 0.0
         self._some_random = False
-        self._sizes = self._budgets(device, ram, disk, path)
         self._key: str | None = None
         self._begin()
 
@@ -75,37 +86,26 @@ class Tiered(Dataset):  # type: ignore[misc]
         self.probes = tuple(probes.indices)  # the samples that were looked at
         self.below = layers.below(self._source, self.probes)
         facts = self._facts(before)
+        key = identity.key(facts)
+        if key != self._key:
+            self._sizes = self._wanted.sizes(key, self._samples, _warn)
         self.fit: Fit = fitting.fit(
             self.below.sizes, probes, samples=self._samples, budgets=self._sizes
         )
-        if identity.key(facts) != self._key:
-            self._open(facts)
+        if key != self._key:
+            self._open(key, facts)
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
-    def _open(self, facts: dict[str, Any]) -> None:
-        again, self._key = self._key is not None, identity.key(facts)
+    def _open(self, key: str, facts: dict[str, Any]) -> None:
+        again, self._key = self._key is not None, key
         if again and get_worker_info() is not None:  # each worker's own would pass the budget
             self._arena = self._shelf = self._device = None
             return
         sizes, samples = self._sizes, self._samples
-        self._arena = meeting.arena(self._key, samples, sizes["ram"]) if sizes["ram"] else None
-        self._shelf = _shelf(self._path, self._key, facts, samples, sizes["disk"])
+        self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
+        self._shelf = _shelf(self._path, key, facts, samples, sizes["disk"])
         self._keeps_all = self.fit.most_bytes <= sizes["disk"]
         self._device = OnDevice(self._on, sizes["device"]) if sizes["device"] else None
-
-    def _budgets(self, device: Any, ram: Any, disk: Any, path: Any) -> dict[str, int]:
-        if path is None and disk:
-            raise ValueError(f"disk={disk!r} needs a folder: path='/scratch/cache'")
-        free = budgets.disk(_existing(Path(path))) if path is not None else 0
-        free_device = (
-            torch.cuda.mem_get_info(self._on)[0] if self._on.type == "cuda" and device else 0
-        )
-        wanted = budgets.parse(ram, budgets.ram())
-        return {
-            "device": budgets.parse(device, free_device),
-            "ram": min(wanted, budgets.ram()),
-            "disk": budgets.parse(disk, free),
-        }
 
     def _facts(self, before: identity.Known) -> dict[str, Any]:
         """What makes a cache that of this data set and no other."""
@@ -333,15 +333,13 @@ def _is_transform(name: str) -> bool:
     return name.partition(".")[0] in TRANSFORMS
 
 
-def _existing(path: Path) -> Path:
-    return next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
-
-
-def _shelf(path: Any, key: str, facts: dict[str, Any], samples: int, budget: int) -> Shelf | None:
+def _shelf(
+    path: Path | None, key: str, facts: dict[str, Any], samples: int, budget: int
+) -> Shelf | None:
     if path is None or not budget:
         return None
     try:
-        return Shelf(Path(path) / key, samples, budget, facts=facts, tell=_warn)
+        return Shelf(path / key, samples, budget, facts=facts, tell=_warn)
     except OSError as problem:
         _warn(f"{path} cannot hold a cache ({problem}); it is done without")
         return None

@@ -104,6 +104,7 @@ def test_another_version_is_another_cache(tmp_path):
     assert cached.hits()["source"] == 40
 
 
+@pytest.mark.filterwarnings("ignore:.*that tier is left out")
 @pytest.mark.parametrize("budget", [0, "0%", 1])
 def test_a_budget_of_nothing_changes_nothing(budget):
     cached = Tiered(Numbers(), ram=budget)
@@ -176,6 +177,11 @@ def test_a_stream_has_no_samples_to_keep():
         ({"ram": "120%"}, "more than there is"),
         ({"ram": -5}, "not a size"),
         ({"disk": MB}, "needs a folder"),
+        pytest.param(
+            {"device": 100},
+            "needs a CUDA device",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is one"),
+        ),
         ({"on_error": "ignore"}, "'raise' or 'skip'"),
     ],
 )

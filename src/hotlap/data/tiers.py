@@ -1,0 +1,58 @@
+"""How many bytes each tier of a cache may take, out of what was asked for and what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hotlap.data import arena, budgets, shelf
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    device: Any
+    ram: Any
+    disk: Any
+    path: Path | None
+    on: torch.device
+
+    def check(self, tell: Tell) -> None:
+        """What makes no sense is said before a sample is made."""
+        if self.path is None and self.disk:
+            raise ValueError(f"disk={self.disk!r} needs a folder: path='/scratch/cache'")
+        if self.path is not None and not self.disk:
+            tell(f"path={str(self.path)!r} holds nothing without a budget: disk='200 GB'")
+        if self.device and self.on.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device={self.device!r} needs a CUDA device, and there is none here")
+        self._parsed(held=0)
+
+    def sizes(self, key: str, samples: int, tell: Tell) -> dict[str, int]:
+        """Bytes for each tier; a tier that its table would fill is none."""
+        sizes = self._parsed(held=budgets.held(self.path / key) if self.path else 0)
+        tables = {"ram": arena.table_bytes(samples), "disk": shelf.table_bytes(samples)}
+        for name, table in tables.items():
+            if 0 < sizes[name] <= table:
+                tell(
+                    f"{name}={sizes[name]} is no more than the table of {samples:,} samples takes "
+                    f"({table:,} bytes); that tier is left out"
+                )
+                sizes[name] = 0
+        return sizes
+
+    def _parsed(self, *, held: int) -> dict[str, int]:
+        """`held` is what an earlier run left on disk: it is taken, but by this very cache."""
+        on_cuda = self.on.type == "cuda" and self.device
+        free_device = torch.cuda.mem_get_info(self.on)[0] if on_cuda else 0
+        free_disk = budgets.disk(self.path) + held if self.path is not None else 0
+        free = budgets.ram()
+        return {
+            "device": budgets.parse(self.device, free_device),
+            "ram": min(budgets.parse(self.ram, free), free),
+            "disk": budgets.parse(self.disk, free_disk),
+        }

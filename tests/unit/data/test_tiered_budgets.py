@@ -1,0 +1,44 @@
+"""The tiered cache within its budgets, however small, and when it is opened again."""
+
+import shutil
+from collections import namedtuple
+
+import pytest
+from numbers_kept import MB, Numbers, epoch
+
+from hotlap.data import budgets
+from hotlap.data.tiered import Tiered
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize("tier", ["ram", "disk"])
+def test_a_tier_that_would_hold_its_table_only_is_left_out_and_said(tmp_path, tier):
+    options = {"ram": 1000} if tier == "ram" else {"ram": 0, "disk": 1000, "path": tmp_path}
+    with pytest.warns(UserWarning, match=f"{tier}=1000 .*that tier is left out") as told:
+        cached = Tiered(range(200_000), **options)
+    assert len([one for one in told if "left out" in str(one.message)]) == 1
+    assert [cached[index] for index in (5, 5, 7)] == [5, 5, 7]
+    assert cached.used == {"device": 0, "ram": 0, "disk": 0}
+    assert cached.fit.shares["source"] == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_share_of_the_disk_counts_what_the_cache_has_there_already(tmp_path, monkeypatch):
+    """Else each restart would see less free, and fill less."""
+    disk = 400_000
+
+    def usage(_):
+        used = sum(budgets.held(folder) for folder in tmp_path.iterdir())
+        return Usage(disk, used, disk - used)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    first = Tiered(Numbers(size=500), ram=0, disk="80%", path=tmp_path)
+    epoch(first)
+    again = Tiered(Numbers(size=500), ram=0, disk="80%", path=tmp_path)
+    assert again.fit.disk_bytes == pytest.approx(first.fit.disk_bytes, rel=0.02)
+
+
+def test_a_folder_without_a_budget_for_it_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="holds nothing without a budget"):
+        Tiered(Numbers(), ram=MB, path=tmp_path)
