@@ -34,6 +34,7 @@ PLAIN = frozenset(
 )
 # Of what Pillow notes about an image: what decides which colours it has and which way is up.
 ABOUT = ("transparency", "exif", "xmp", "Raw profile type exif", "icc_profile")
+LONGEST_KEPT, MOST_KEPT = 1000, 512  # bytes of a plan's text, and readers
 Plan = Any  # what the JSON text says
 
 
@@ -79,6 +80,9 @@ def _plan(value: Any, parts: list[bytes], where: str) -> Plan:
         parts += (SIZE.pack(len(content)), content)
         return kind.__name__
     if kind in NESTS:
+        alike = _alike(value, parts)
+        if alike is not None:
+            return [NESTS[kind], alike]
         inside = [_plan(one, parts, f"{where}[{at}]") for at, one in enumerate(value)]
         return [NESTS[kind], inside]
     if kind is dict:
@@ -113,6 +117,20 @@ def _number(value: int | float, parts: list[bytes]) -> Plan:
         content = str(value).encode()
         parts += (SIZE.pack(len(content)), content)
         return "digits"
+    return name
+
+
+def _alike(values: Any, parts: list[bytes]) -> str | None:
+    """Many numbers of one kind, such as token ids: said once, or the plan would outgrow them."""
+    kinds = set(map(type, values))
+    name = kinds.pop().__name__ if len(kinds) == 1 else ""
+    if name not in NUMBER:
+        return None
+    try:
+        content = struct.pack(f"<{len(values)}{NUMBER[name].format[-1]}", *values)
+    except struct.error:  # one of more than 64 bits
+        return None
+    parts += (SIZE.pack(len(content)), content)
     return name
 
 
@@ -188,9 +206,21 @@ class _Cursor:
 Reader = Callable[[_Cursor], Any]
 
 
-@functools.lru_cache(maxsize=4096)
 def _reader(text: bytes) -> Reader:
-    """What reads samples that are built as the text says."""
+    """What reads samples that are built as the text says; of short texts it is kept.
+
+    Each process has its own, outside of every budget: long texts, which hardly come twice, are not
+    worth that.
+    """
+    return _kept_reader(text) if len(text) <= LONGEST_KEPT else _new_reader(text)
+
+
+@functools.lru_cache(maxsize=MOST_KEPT)
+def _kept_reader(text: bytes) -> Reader:
+    return _new_reader(text)
+
+
+def _new_reader(text: bytes) -> Reader:
     try:
         return _read(json.loads(text))
     except ValueError as problem:
@@ -210,6 +240,9 @@ def _read(plan: Plan) -> Reader:
         return lambda cursor: {key: read(cursor) for key, read in zip(keys, inside, strict=True)}
     if kind in ("list", "tuple"):
         make = list if kind == "list" else tuple
+        if isinstance(rest[0], str):
+            letter = NUMBER[rest[0]].format[-1]
+            return lambda cursor: make(_numbers(cursor.sized(), letter))
         inside = [_read(one) for one in rest[0]]
         return lambda cursor: make([read(cursor) for read in inside])
     name, shape, *more = rest
@@ -218,6 +251,10 @@ def _read(plan: Plan) -> Reader:
     if kind == "image":
         return _images(name, tuple(shape), *more)
     return {"tensor": _tensors, "array": _arrays, "scalar": _arrays}[kind](name, tuple(shape), kind)
+
+
+def _numbers(content: memoryview, letter: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{len(content) // 8}{letter}", content)
 
 
 def _tensors(name: str, shape: tuple[int, ...], kind: str) -> Reader:

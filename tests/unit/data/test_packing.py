@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from hotlap.data import packing
 from hotlap.data.packing import CannotPack, leaves, pack, unpack
 
 plain = (
@@ -41,6 +42,30 @@ def _types(value):
     if isinstance(value, (list, tuple)):
         return type(value)(_types(one) for one in value)
     return type(value)
+
+
+@pytest.mark.parametrize("values", [[1, 2, -3], (0.5, 1.0), [2**70, 1], [1, True], [1, 1.0], []])
+def test_lists_of_numbers_keep_their_types(values):
+    found = unpack(pack(values))
+    assert found == values
+    assert _types(found) == _types(values)
+
+
+def test_a_list_of_token_ids_takes_eight_bytes_for_each():
+    """And the plan of it is the same whatever the length: nothing is kept for each."""
+    sizes = [len(pack({"ids": list(range(count))})) for count in (1000, 2000)]
+    assert sizes[1] - sizes[0] == 8000
+    packing._kept_reader.cache_clear()
+    for count in range(1, 50):
+        assert unpack(pack(list(range(count)))) == list(range(count))
+    assert packing._kept_reader.cache_info().currsize == 1
+
+
+def test_long_plans_are_read_and_not_kept():
+    packing._kept_reader.cache_clear()
+    for count in range(500, 510):
+        assert unpack(pack([1, "a"] * count)) == [1, "a"] * count
+    assert packing._kept_reader.cache_info().currsize == 0
 
 
 @pytest.mark.parametrize(
