@@ -9,7 +9,9 @@ import traceback
 import warnings
 from typing import Any
 
-from hotlap.data.counting import own, rows
+import torch
+
+from hotlap.data.counting import Counts
 
 RAISE, SKIP = "raise", "skip"
 MOST_INDICES = 16  # kept, for each process
@@ -26,16 +28,17 @@ class Failures:
         if on_error not in (RAISE, SKIP):
             raise ValueError(f"on_error is {on_error!r}; it can be {RAISE!r} or {SKIP!r}")
         self.on_error = on_error
-        self._rows = rows(1 + MOST_INDICES)
+        self._counts = Counts(1 + MOST_INDICES)
+        self._last: str | None = None
 
     def met(self, index: Any, problem: Exception) -> None:
         """Raises, naming the index; or counts the sample as skipped."""
         if self.on_error == RAISE:
             raise failure(index, problem) from problem
-        row = own(self._rows)
+        self._last = f"sample {index}: {named(problem)}"
+        row = self._counts.own()
         count = int(row[0])
-        if isinstance(index, int) and count < MOST_INDICES:
-            row[1 + count] = index
+        self._note(row, index)
         row[0] = count + 1
         if count == 0:
             warnings.warn(
@@ -43,18 +46,31 @@ class Failures:
                 stacklevel=3,
             )
 
+    def _note(self, row: torch.Tensor, index: Any) -> None:
+        """One more than the index: 0 is nobody's place. A sample that fails again is there."""
+        noted = [one for one in row[1:].tolist() if one]
+        if isinstance(index, int) and len(noted) < MOST_INDICES and index + 1 not in noted:
+            row[1 + len(noted)] = index + 1
+
     @property
     def count(self) -> int:
-        return int(self._rows[:, 0].sum())
+        return int(self._counts.table[:, 0].sum())
 
     @property
     def indices(self) -> list[int]:
-        """Of the first skipped samples of each process."""
-        rows = self._rows.tolist()
-        return sorted(index for row in rows for index in row[1 : 1 + min(row[0], MOST_INDICES)])
+        """Of the first skipped samples of each process, each once."""
+        noted = set(self._counts.table[:, 1:].flatten().tolist())
+        return sorted(one - 1 for one in noted if one)
 
     def nothing_left(self, indices: Any) -> SampleError:
-        return SampleError(f"every sample of a batch failed: {list(indices)[:8]} and so on")
+        names = [str(one) for one in list(indices)[:8]]
+        more = " and so on" if len(indices) > len(names) else ""
+        return SampleError(
+            f"every sample of a batch failed ({', '.join(names)}{more}), the last with {self._last}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Failures(on_error={self.on_error!r}, count={self.count}, indices={self.indices})"
 
 
 def failure(index: Any, problem: BaseException) -> SampleError:

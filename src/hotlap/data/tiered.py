@@ -27,13 +27,13 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from hotlap.data import (
     budgets,
-    counting,
     fitting,
     identity,
     layers,
     meeting,
     randomness,
 )
+from hotlap.data.counting import Counts
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
 from hotlap.data.ondevice import OnDevice
@@ -71,7 +71,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         self._wanted = Wanted(device=device, ram=ram, disk=disk, path=self._path, on=self._on)
         self._wanted.check(_warn)
         self.failures = Failures(on_error)
-        self._tally = counting.rows(len(TIERS) + 1)
+        self._tally = Counts(len(TIERS) + 1)
         self._looked = 0.0
         self._some_random = False
         self._key: str | None = None
@@ -243,7 +243,7 @@ class Tiered(Dataset):  # type: ignore[misc]
             return MISSING
 
     def _say_random(self, indices: list[int]) -> None:
-        counting.own(self._tally)[len(TIERS)] += len(indices)
+        self._tally.own()[len(TIERS)] += len(indices)
         if not self._some_random:
             self._some_random = True
             which = f"sample {indices[0]}" if len(indices) == 1 else f"one of {indices[:8]}"
@@ -287,19 +287,19 @@ class Tiered(Dataset):  # type: ignore[misc]
     # Telling -----------------------------------------------------------------------------------
 
     def _count(self, tier: str) -> None:
-        counting.own(self._tally)[TIERS.index(tier)] += 1
+        self._tally.own()[TIERS.index(tier)] += 1
 
     def hits(self) -> dict[str, int]:
         """Samples by where they came from, over all workers, since the last `forget_hits`."""
-        return dict(zip(TIERS, self._tally.sum(0).tolist(), strict=False))
+        return dict(zip(TIERS, self._tally.table.sum(0).tolist(), strict=False))
 
     @property
     def random_samples(self) -> int:
         """Handed out and not kept, because random numbers were drawn while they were made."""
-        return int(self._tally[:, len(TIERS)].sum())
+        return int(self._tally.table[:, len(TIERS)].sum())
 
     def forget_hits(self) -> None:
-        self._tally.zero_()
+        self._tally.table.zero_()
 
     @property
     def hit_rate(self) -> float | None:
