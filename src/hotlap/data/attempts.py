@@ -58,9 +58,10 @@ class Attempts:
                 return call()
             except Exception as problem:
                 pause = self.pause(problem, tried)
+                if pause is not None and not stopped.is_set():
+                    self.sleep(stopped, pause)
                 if pause is None or stopped.is_set():
                     raise
-            self.sleep(stopped, pause)
 
     def pause(self, problem: Exception, tried: int) -> float | None:
         """Seconds to wait before the next attempt; None: there is none; raises after the last."""

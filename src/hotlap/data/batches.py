@@ -20,7 +20,7 @@ from hotlap.data.failures import Failures, named
 
 LINGER_SECONDS = 5.0  # how long a failed batch waits for the fetches that are under way
 
-Call = Callable[[threading.Event], Any]  # the event says that the batch is over
+Call = Callable[[threading.Event], Any]  # the event says that nobody waits for it any more
 
 
 class Problem:
@@ -52,7 +52,8 @@ class Batch:
         self._settled = [threading.Lock() for _ in calls]
         self._begun: dict[int, tuple[float, threading.Thread]] = {}
         self._ended: SimpleQueue[int] = SimpleQueue()
-        self._stopped = threading.Event()
+        self._called_off = [threading.Event() for _ in calls]
+        self._stopped = threading.Event()  # all of them
         self._to_the_end = True
 
     def run(self, crew: Crew, *, to_the_end: bool) -> list[Any]:
@@ -64,7 +65,7 @@ class Batch:
             self._follow(left, crew)
         finally:  # an error, or Ctrl-C: nothing may go on behind the user's back
             if left:
-                self._stopped.set()
+                self._stop()
                 self._linger(left, crew)
         for at, problem in sorted(self._problems.items()):
             if not isinstance(problem, Exception):
@@ -78,7 +79,7 @@ class Batch:
         if not self._stopped.is_set():
             self._begun[at] = self._clock(), threading.current_thread()
             try:
-                value = self._calls[at](self._stopped)
+                value = self._calls[at](self._called_off[at])
             except BaseException as error:
                 problem = error
         if not self._settled[at].acquire(blocking=False):
@@ -87,9 +88,14 @@ class Batch:
         if problem is not None:
             self._problems[at] = problem
             if not (self._to_the_end and isinstance(problem, Exception)):
-                self._stopped.set()
+                self._stop()
         self._ended.put(at)
         return True
+
+    def _stop(self) -> None:
+        self._stopped.set()
+        for one in self._called_off:
+            one.set()
 
     def _follow(self, left: set[int], crew: Crew) -> None:
         look = None if self._timeout is None else self._clock() + self._timeout
@@ -111,7 +117,7 @@ class Batch:
                 self._problems[at] = TookTooLong(f"no answer within {timeout:g} s (timeout)")
                 left.discard(at)
                 if not self._to_the_end:
-                    self._stopped.set()
+                    self._stop()
         return min((self._begun[at][0] for at in left if at in self._begun), default=now) + timeout
 
     def _linger(self, left: set[int], crew: Crew) -> None:
@@ -139,6 +145,7 @@ class Batch:
         """A thread cannot be killed: it is left to itself, and ends when its call returns."""
         if not self._settled[at].acquire(blocking=False):
             return False
+        self._called_off[at].set()  # it is not tried again
         crew.replace(thread)
         return True
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch.utils.data import Dataset, IterableDataset
 
-from hotlap.data.attempts import RETRY, Attempts, Sleep
+from hotlap.data.attempts import RETRY, Attempts, Sleep, TookTooLong
 from hotlap.data.batches import Batch, Call, Problem, kept
 from hotlap.data.crews import EXIT_SECONDS, Crew, PerProcess
 from hotlap.data.failures import RAISE, Failures, failure
@@ -109,6 +109,8 @@ class Concurrent(Dataset):  # type: ignore[misc]
             return [self._alone(many, index, stopped) for index in chunk]
 
     def _alone(self, many: Many, index: Any, stopped: threading.Event) -> Any:
+        if stopped.is_set():
+            return Problem(TookTooLong("called off before it was asked for"))
         try:
             return self._attempts.run(functools.partial(_asked, many, [index]), stopped)[0]
         except Exception as problem:

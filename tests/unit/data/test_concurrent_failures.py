@@ -236,6 +236,24 @@ def test_an_error_elsewhere_ends_the_pauses():
         data.__getitems__([0, 1])
 
 
+@pytest.mark.filterwarnings("ignore:sample 1 is skipped")
+def test_a_sample_that_took_too_long_is_not_tried_again_behind_ones_back():
+    source, over = Flaky(9999), threading.Event()
+
+    def sleep(stopped, seconds):
+        assert stopped.wait(60)  # nothing else ends the pause: the batch goes on without it
+        over.set()
+
+    data = Concurrent(
+        Squares(lambda index: source(index) if index else 0),
+        **{"threads": 2, "on_error": "skip", "timeout": 0.05, "retries": 1000, "sleep": sleep},
+    )
+    assert data.__getitems__([0, 1]) == [0]
+    assert over.wait(60)
+    data.close()
+    assert source.tried == {1: 1}
+
+
 # Interrupts and ends -----------------------------------------------------------------------------
 
 
