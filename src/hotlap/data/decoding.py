@@ -17,6 +17,7 @@ import torch
 
 from hotlap.errors import UsageError
 
+SIXTEEN = (("I", "PNG"), ("I", "PPM"))  # what Pillow opens as 32 bits and is of 16
 JPEG, JPEG_ENDS = b"\xff\xd8", b"\xff\xd9"
 
 
@@ -85,10 +86,12 @@ def _by_pillow(data: bytes, name: str) -> Any:
         ) from problem
     try:
         with pillow.open(io.BytesIO(data)) as image:
+            if image.mode.startswith(("I", "F")):
+                return _from_many_bits(image, name)
             if "transparency" in image.info:  # straight to RGB, Pillow warns
                 image = image.convert("RGBA")
             rgb = image.convert("RGB")
-    except MemoryError:
+    except (MemoryError, ImageError):
         raise
     except Exception as problem:  # Pillow's formats raise what they like: OSError, SyntaxError, ...
         raise ImageError(
@@ -96,6 +99,16 @@ def _by_pillow(data: bytes, name: str) -> Any:
         ) from problem
     pixels = torch.frombuffer(bytearray(rgb.tobytes()), dtype=torch.uint8)
     return _channels_first(pixels.view(rgb.height, rgb.width, 3))
+
+
+def _from_many_bits(image: Any, name: str) -> Any:
+    """Grey of 16 bits, of which the upper 8 are taken; Pillow's own way to RGB cuts off at 255."""
+    if not image.mode.startswith("I;16") and (image.mode, image.format) not in SIXTEEN:
+        kind = "floats" if image.mode == "F" else "32-bit numbers"
+        raise ImageError(f"{name} holds {kind}, of no known range. Save it with 8 or 16 bits.")
+    values = torch.frombuffer(bytearray(image.convert("I").tobytes()), dtype=torch.int32)
+    grey = (values.view(image.height, image.width) >> 8).clamp(0, 255).to(torch.uint8)
+    return grey.expand(3, -1, -1).contiguous()
 
 
 def _channels_first(pixels: Any) -> Any:

@@ -98,6 +98,21 @@ def test_names_are_kept_in_tensors_whatever_bytes_they_have(tmp_path: Path) -> N
     assert torch.equal(pickle.loads(pickle.dumps(folder))[0][0], folder[0][0])
 
 
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
+def test_grey_of_16_bits_keeps_its_shades(kind: str) -> None:
+    shades = [0, 255, 256, 30_000, 65_535, 77]
+    image = Image.frombytes("I;16", (3, 2), b"".join(one.to_bytes(2, "little") for one in shades))
+    found = decoded(encoded(image, kind), "it")
+    assert found.shape == (3, 2, 3)
+    assert found[1].flatten().tolist() == [one >> 8 for one in shades]
+
+
+@pytest.mark.parametrize(("mode", "told"), [("F", "floats"), ("I", "32-bit numbers")])
+def test_values_of_no_known_range_are_refused(mode: str, told: str) -> None:
+    with pytest.raises(ImageError, match=f"it holds {told}, of no known range"):
+        decoded(encoded(Image.new(mode, (2, 2), 1), "TIFF"), "it")
+
+
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "1", "CMYK"])
 def test_every_mode_comes_out_as_rgb(mode: str) -> None:
     kind = "JPEG" if mode == "CMYK" else "PNG"
