@@ -8,6 +8,7 @@ on every device, the middle of an epoch can be resumed, and a GPU is never waite
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -45,7 +46,7 @@ class DeviceDataset:
         labels: Any,
         *,
         batch_size: int,
-        transform: Transform | Sequence[Transform] = (),
+        transform: Transform | Sequence[Transform] | None = (),
         device: torch.device | str | None = None,
         shuffle: bool = True,
         drop_last: bool = False,
@@ -53,12 +54,15 @@ class DeviceDataset:
         layout: str = FIRST,
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> None:
-        if batch_size < 1:
+        self.batch_size = whole_number("batch_size", batch_size)
+        if self.batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; a batch holds one sample or more")
-        self.batch_size = batch_size
+        if labels is None:
+            raise TypeError("labels is None; without any, give torch.zeros(len(images))")
         self.shuffle = shuffle
         self.drop_last = drop_last
-        self.transform = Compose([transform] if isinstance(transform, Transform) else transform)
+        several = [transform] if isinstance(transform, Transform) else transform
+        self.transform = Compose(several or ())
         self.seed = drawn_seed(seed)
         whole = checked(channels_first(torch.as_tensor(images, device=device), layout))
         self._shape = (whole.shape[1], whole.shape[2], whole.shape[3])
@@ -79,6 +83,13 @@ class DeviceDataset:
     @property
     def device(self) -> torch.device:
         return self._images.device
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self._shape))
+        return (
+            f"DeviceDataset({len(self._images):,} images of {shape} on {self.device}, "
+            f"batch_size={self.batch_size})"
+        )
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
@@ -104,15 +115,19 @@ class DeviceDataset:
             "epoch": self._epoch,
             "position": self._position,
             "samples": len(self._images),
+            "shuffle": self.shuffle,
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """The next iteration goes on where `state` was taken; running ones end with an error."""
-        if state["samples"] != len(self._images):
-            raise ValueError(
-                f"the state is of a data set of {state['samples']} samples; "
-                f"this one has {len(self._images)}"
-            )
+        for name, own in {"samples": len(self._images), "shuffle": self.shuffle}.items():
+            if name not in state:
+                raise ValueError(f"this is no state of a DeviceDataset: it has no {name!r}")
+            if state[name] != own:
+                raise ValueError(
+                    f"the state was saved with {name}={state[name]!r}, and this data set has "
+                    f"{name}={own!r}: the samples would not be the ones left over"
+                )
         self.seed = state["seed"]
         self._epoch, self._position, self._begun = state["epoch"], state["position"], False
         self._turn += 1
@@ -221,10 +236,18 @@ def channels_first(images: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def drawn_seed(seed: int | torch.Generator | None) -> int:
-    if isinstance(seed, int):
-        return seed
+    if seed is not None and not isinstance(seed, torch.Generator):
+        return whole_number("seed", seed)
     device = None if seed is None else seed.device
     return int(torch.randint(0, 2**63 - 1, (), generator=seed, device=device))
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Of any library's kind."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it is a whole number") from None
 
 
 def mixed(seed: int, epoch: int) -> int:

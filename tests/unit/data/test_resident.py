@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy
 import pytest
 import torch
 
@@ -174,7 +175,7 @@ def test_a_state_that_was_saved_does_not_move_on():
     next(batches)
     state = data.state_dict()
     next(batches)
-    assert state == {"seed": 7, "epoch": 0, "position": 8, "samples": 50}
+    assert state == {"seed": 7, "epoch": 0, "position": 8, "samples": 50, "shuffle": True}
 
 
 def test_setting_the_epoch_that_was_loaded_keeps_the_place():
@@ -217,8 +218,37 @@ def test_an_iteration_older_than_the_loaded_state_says_so_instead_of_going_on():
 
 
 def test_the_state_of_another_data_set_is_refused():
-    with pytest.raises(ValueError, match="of 40 samples"):
+    with pytest.raises(ValueError, match=r"saved with samples=40.*has samples=50"):
         resident().load_state_dict(resident(count=40).state_dict())
+    with pytest.raises(ValueError, match="it has no 'samples'"):
+        resident().load_state_dict({})
+
+
+def test_the_state_of_another_order_is_refused():
+    with pytest.raises(ValueError, match=r"saved with shuffle=True.*has shuffle=False"):
+        resident(shuffle=False).load_state_dict(resident().state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"seed": 1.0}, r"seed is 1\.0; it is a whole number"),
+        ({"batch_size": 4.0}, r"batch_size is 4\.0; it is a whole number"),
+        ({"labels": None}, "labels is None"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(options, told):
+    images = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+    with pytest.raises(TypeError, match=told):
+        DeviceDataset(images, **{"labels": torch.arange(4), "batch_size": 2, **options})
+
+
+def test_numbers_of_numpy_and_no_transform_will_do():
+    images = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+    options = {"batch_size": numpy.int64(2), "seed": numpy.int64(3), "transform": None}
+    data = DeviceDataset(images, torch.arange(4), **options)
+    assert len(list(data)) == 2
+    assert repr(data) == "DeviceDataset(4 images of 3x8x8 on cpu, batch_size=2)"
 
 
 def test_an_epoch_that_was_left_is_followed_by_the_next():
