@@ -343,7 +343,7 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(folder, in_python):
         data = Objects([f"{at}.bin" for at in range(20)], sys.argv[1], decode=decode)
         try:
             list(DataLoader(data, 5, num_workers=1))
-        except (RuntimeError, OSError):
+        except (RuntimeError, OSError, EOFError):
             os.write(1, b"stopped")
             os._exit(0)
         """,

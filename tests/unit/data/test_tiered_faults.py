@@ -71,7 +71,7 @@ def test_a_worker_that_is_killed_ends_the_epoch_and_not_the_cache():
                 if not raised:
                     list(DataLoader(cached, batch_size=4, num_workers=2))
                 seen = sorted(epoch(cached))
-            except (RuntimeError, OSError) as problem:
+            except (RuntimeError, OSError, EOFError) as problem:
                 raised = str(problem) or type(problem).__name__
         print(json.dumps([raised, seen]))
         """)
