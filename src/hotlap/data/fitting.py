@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hotlap.data.failures import failure
+from hotlap.data.packing import pack
+from hotlap.data.randomness import restored
 
 SAMPLED = 6
+MORE, MORE_SECONDS = 200, 0.2  # samples that are only sized, as many as come in this time
 KEEPING = 32  # bytes
+LEAST_READ = 512  # bytes; less is what else the process did meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +29,7 @@ class Fit:
     samples: int
     sample_bytes: float  # packed, on average
     error_bytes: float  # standard error of that average
+    looked_at: int  # the samples it is known from
     read_bytes: float | None  # that one sample takes to read; None where nothing was read
     device_bytes: int
     ram_bytes: int
@@ -45,19 +54,22 @@ class Fit:
         """Of the samples: in each tier, and from the source each time."""
         left, found = 1.0, {}
         for name in ("device", "ram", "disk"):
-            room = getattr(self, f"{name}_bytes") / self.total_bytes if self.total_bytes else 1.0
+            room = getattr(self, f"{name}_bytes") / self.total_bytes if self.total_bytes else 0.0
             found[name] = min(left, room)
             left -= found[name]
         return {**found, "source": left}
 
     @property
     def sentence(self) -> str:
+        if not self.samples:
+            return "no samples"
         ratio = f", {self.ratio:.2g} times what is read" if self.ratio else ""
         spread = f" ± {size(2 * self.error_bytes)}" if self.error_bytes else ""
         held = [f"{share:.0%} fit in {name}" for name, share in self.shares.items() if share > 0]
         told = ", ".join(held).replace("fit in source", "come from the source")
+        by = f" (by {self.looked_at} of them)" if self.looked_at < self.samples else ""
         return (
-            f"{self.samples:,} samples of {size(self.sample_bytes)}{spread} make "
+            f"{self.samples:,} samples of {size(self.sample_bytes)}{spread}{by} make "
             f"{size(self.total_bytes)}{ratio}: {told}"
         )
 
@@ -101,8 +113,27 @@ def probe(dataset: Any, samples: int) -> Probes:
             reads.append(max(0, known[2] - known[1] - (known[1] - known[0])))
     if first is not None and not indices:
         raise first
-    read = sum(reads) / len(reads) if reads else 0.0
-    return Probes(indices=indices, read_bytes=read or None)
+    enough = bool(reads) and statistics.median(reads) >= LEAST_READ
+    return Probes(indices=indices, read_bytes=statistics.mean(reads) if enough else None)
+
+
+def more_sizes(
+    dataset: Any, samples: int, *, clock: Callable[[], float] = time.perf_counter
+) -> list[int]:
+    """Packed sizes of samples picked at random, as many as are cheap to make.
+
+    Sizes may differ a thousandfold in a few samples, which a handful does not show. Picked, not
+    spread out: every tenth sample may well be of another kind.
+    """
+    sizes: list[int] = []
+    until = clock() + MORE_SECONDS
+    with restored():
+        for at in random.Random(samples).sample(range(samples), min(samples, MORE)):
+            if clock() >= until:
+                break
+            with contextlib.suppress(Exception):  # it is told when it is asked for
+                sizes.append(len(pack(dataset[at])))
+    return sizes
 
 
 def fit(sizes: Sequence[int], probes: Probes, *, samples: int, budgets: dict[str, int]) -> Fit:
@@ -112,6 +143,7 @@ def fit(sizes: Sequence[int], probes: Probes, *, samples: int, budgets: dict[str
         samples=samples,
         sample_bytes=mean,
         error_bytes=math.sqrt(variance / len(sizes)) if sizes else 0.0,
+        looked_at=min(samples, len(sizes)),
         read_bytes=probes.read_bytes,
         device_bytes=budgets["device"],
         ram_bytes=budgets["ram"],

@@ -89,9 +89,8 @@ class Tiered(Dataset):  # type: ignore[misc]
         key = identity.key(facts)
         if key != self._key:
             self._sizes = self._wanted.sizes(key, self._samples, _warn)
-        self.fit: Fit = fitting.fit(
-            self.below.sizes, probes, samples=self._samples, budgets=self._sizes
-        )
+        sizes = fitting.more_sizes(self.below.dataset, self._samples) or self.below.sizes
+        self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=self._sizes)
         if key != self._key:
             self._open(key, facts)
         log.info("caching %s. %s", self.below.told, self.fit.sentence)

@@ -1,0 +1,57 @@
+"""What is expected of a cache before it is filled."""
+
+import itertools
+
+import pytest
+from numbers_kept import MB, Numbers
+
+from hotlap.data import fitting
+from hotlap.data.tiered import Tiered
+
+
+class Rare:
+    """One in 37 is a thousand times as large."""
+
+    def __len__(self):
+        return 300
+
+    def __getitem__(self, index):
+        return bytes(40_000 if index % 37 == 20 else 40)
+
+
+def test_a_few_large_samples_are_seen_where_looking_is_cheap():
+    fit = Tiered(Rare(), ram=MB).fit
+    real = sum(len(Rare()[index]) for index in range(300))
+    assert abs(fit.total_bytes - real) < 3 * 300 * fit.error_bytes
+    assert fit.total_bytes > real / 3
+    assert "±" in fit.sentence
+
+
+def test_where_samples_are_dear_few_are_made_and_it_is_said():
+    source = Numbers(count=1000)
+    clock = itertools.count(step=fitting.MORE_SECONDS / 10.5).__next__
+    sizes = fitting.more_sizes(source, 1000, clock=clock)
+    assert len(sizes) == source.made.sum() == 10
+    fit = fitting.fit(
+        sizes,
+        fitting.Probes(indices=[0], read_bytes=None),
+        samples=1000,
+        budgets={"device": 0, "ram": MB, "disk": 0},
+    )
+    assert "(by 10 of them)" in fit.sentence
+
+
+def test_looking_fails_no_sample_and_moves_no_random_numbers():
+    assert fitting.more_sizes(Numbers(broken=range(40)), 40) == []
+
+
+def test_a_set_that_reads_nothing_has_no_ratio(monkeypatch):
+    seen = itertools.count(step=100).__next__  # as another thread's doings
+    monkeypatch.setattr(fitting, "read_so_far", seen)
+    assert fitting.probe(Numbers(), 40).read_bytes is None
+
+
+@pytest.mark.parametrize("budget", [0, MB])
+def test_nothing_fits_nowhere(budget):
+    fit = Tiered([], ram=budget).fit
+    assert fit.sentence == "no samples"
