@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hotlap.data.failures import named
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.randomness import reseed, restored, steady
 
@@ -71,10 +72,12 @@ class Chain:
 def below(dataset: Any, indices: Sequence[int]) -> Below:
     """The part of the data set that is the same each time; `indices` are the samples to ask for."""
     parts = transforms_of(dataset)
+    where = "it has no `transform` to look into"
     if parts is not None:
         found = _split(dataset, parts, indices)
-        if found is not None:
+        if isinstance(found, Below):
             return found
+        where = found
     kept: dict[int, bytes] = {}
     for at in indices:
         sample = steady(lambda at=at: dataset[at])  # type: ignore[misc]
@@ -83,7 +86,6 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
         kept[at] = sample
     else:
         return Below(dataset=dataset, sizes=tuple(map(len, kept.values())), digest=_digest(kept))
-    where = "not by its transform alone" if parts else "it has no `transform` to look into"
     raise NotCacheable(
         f"the samples of {type(dataset).__name__} are random, and {where}; put the cache around "
         "the part that reads and decodes, and transform what comes out of it"
@@ -119,17 +121,22 @@ def transforms_of(dataset: Any) -> list[Any] | None:
     return [transform]
 
 
-def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | None:
-    """Under as many of the transforms as are fixed and leave the samples about their smallest."""
+def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | str:
+    """Under as many of the transforms as are fixed and leave the samples about their smallest.
+
+    Or why not.
+    """
     plain, all_parts = with_transforms(dataset, []), Below(dataset=None, rest=tuple(parts))
     kept: dict[int, bytes] = {}
     for at in indices:
         try:
             sample = steady(lambda at=at: plain[at])  # type: ignore[misc]
-            if sample is None or not _makes(dataset, all_parts, at, sample):
-                return None
-        except Exception:  # it cannot do without its transform, or makes what cannot be kept
-            return None
+            if sample is None:
+                return "not by its transform alone"
+            if not _makes(dataset, all_parts, at, sample):
+                return "its transform is not the last thing that is done to them"
+        except Exception as problem:  # it cannot do without its transform, or it cannot be kept
+            return f"what lies below its transform cannot be had by itself ({named(problem)})"
         kept[at] = sample
     places = [(tuple(map(len, kept.values())), _digest(kept))]
     for part in parts:
@@ -153,10 +160,15 @@ def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | No
     return Below(
         dataset=with_transforms(dataset, parts[:number]),
         rest=tuple(parts[number:]),
-        told=f"samples as they are before {type(parts[number]).__name__}",
+        told=f"samples as they are before {_name(parts[number])}",
         sizes=sizes,
         digest=digest,
     )
+
+
+def _name(transform: Any) -> str:
+    kind = type(transform).__name__
+    return getattr(transform, "__name__", kind) if kind == "function" else kind
 
 
 def _digest(kept: dict[int, bytes]) -> str:

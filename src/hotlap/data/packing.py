@@ -23,6 +23,7 @@ import torch
 LENGTH = struct.Struct("<I")
 SIZE = struct.Struct("<Q")
 NUMBER = {"int": struct.Struct("<q"), "float": struct.Struct("<d")}
+COMPLEX = struct.Struct("<dd")
 NESTS: dict[type, str] = {list: "list", tuple: "tuple"}
 PLAIN = frozenset(
     name
@@ -75,6 +76,9 @@ def _plan(value: Any, parts: list[bytes], where: str) -> Plan:
         return value
     if kind is int or kind is float:
         return _number(value, parts)
+    if kind is complex:
+        parts.append(COMPLEX.pack(value.real, value.imag))
+        return "complex"
     if kind is str or kind is bytes:
         content = value.encode("utf-8", "surrogatepass") if kind is str else value
         parts += (SIZE.pack(len(content)), content)
@@ -143,8 +147,12 @@ def _keys(value: dict[Any, Any], where: str) -> list[Any]:
 
 def _tensor(value: torch.Tensor, parts: list[bytes], where: str) -> Plan:
     name = str(value.dtype).removeprefix("torch.")
-    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
         raise _unknown(value, where)
+    layout = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+    if layout != "strided" or value.is_meta:
+        kind = "without memory (meta)" if value.is_meta else f"of the layout {layout}"
+        raise CannotPack(f"{where} is a tensor {kind}, which cannot be kept in a cache")
     if name not in PLAIN or value.is_quantized:
         raise CannotPack(f"{where} is a tensor of {name}, which cannot be kept in a cache")
     flat = value.detach().cpu().contiguous().reshape(-1)
@@ -163,7 +171,7 @@ def _bytes_of(flat: torch.Tensor) -> bytes:
 def _array(value: Any, parts: list[bytes], where: str) -> Plan:
     numpy = import_module("numpy")
     scalar = isinstance(value, numpy.generic)
-    if not scalar and type(value) is not numpy.ndarray:
+    if not scalar and type(value) not in (numpy.ndarray, numpy.memmap):
         raise _unknown(value, where)
     if value.dtype.hasobject or value.dtype.names:
         raise CannotPack(f"{where} is an array of {value.dtype}, which cannot be kept in a cache")
@@ -302,6 +310,7 @@ def _images(mode: str, size: tuple[int, ...], tint: str, about: Plan) -> Reader:
 _VALUES: dict[str, Reader] = {
     "int": lambda cursor: NUMBER["int"].unpack(cursor.take(8))[0],
     "float": lambda cursor: NUMBER["float"].unpack(cursor.take(8))[0],
+    "complex": lambda cursor: complex(*COMPLEX.unpack(cursor.take(16))),
     "digits": lambda cursor: int(bytes(cursor.sized())),
     "str": lambda cursor: bytes(cursor.sized()).decode("utf-8", "surrogatepass"),
     "bytes": lambda cursor: bytes(cursor.sized()),

@@ -142,6 +142,37 @@ def test_random_that_is_not_in_the_transform_is_refused_with_the_reason():
         layers.below(Inside(Compose(ToTensor())), INDICES)
 
 
+class Needy(Photos):
+    """Cannot do without the tensors its transform makes."""
+
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image.mean(), label
+
+
+class Later(Photos):
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return (-image if isinstance(image, torch.Tensor) else image), label
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [(Needy, "cannot be had by itself .AttributeError"), (Later, "is not the last thing")],
+)
+def test_a_cache_that_could_not_be_put_below_says_what_was_in_the_way(kind, told):
+    with pytest.raises(NotCacheable, match=told):
+        layers.below(kind(Compose(ToTensor(), Noise())), INDICES)
+
+
+def brighter(image):
+    return image.point(lambda value: value + torch.randint(9, ()).item())
+
+
+def test_a_function_is_called_by_its_name():
+    assert layers.below(Photos(brighter), INDICES).told == "samples as they are before brighter"
+
+
 class Own:
     def __init__(self):
         self.generator = numpy.random.default_rng(0)

@@ -109,6 +109,24 @@ def test_arrays_keep_their_type_shape_and_values(array):
     assert (found == array).all()
 
 
+def test_a_piece_of_a_mapped_file_comes_back_as_an_array(tmp_path):
+    mapped = numpy.memmap(tmp_path / "numbers", dtype="i4", mode="w+", shape=(4, 3))
+    mapped[:] = 7
+    found = unpack(pack(mapped[1:3]))
+    assert type(found) is numpy.ndarray
+    assert found.tolist() == [[7, 7, 7]] * 2
+
+
+def test_complex_numbers_are_numbers():
+    assert unpack(pack([1 + 2j, 3])) == [1 + 2j, 3]
+
+
+def test_nested_tensors_are_named():
+    nested = torch.nested.as_nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with pytest.raises(CannotPack, match=r"sample is .*[Nn]ested"):
+        pack(nested)
+
+
 def test_numbers_of_numpy_stay_numbers_of_numpy():
     found = unpack(pack(numpy.float32(1.5)))
     assert (type(found), found) == (numpy.float32, 1.5)
@@ -146,7 +164,9 @@ class Box:
         ((1, {"deep": [object()]}), "sample[1]['deep'][0] is of type builtins.object"),
         ({1, 2}, "builtins.set"),
         (namedtuple("Point", "x")(1), "Point"),
-        (torch.eye(2).to_mkldnn(), "torch.Tensor"),
+        (torch.eye(2).to_mkldnn(), "a tensor of the layout _mkldnn"),
+        (torch.eye(2).to_sparse(), "a tensor of the layout sparse_coo"),
+        (torch.ones(2, device="meta"), "without memory (meta)"),
         (numpy.array([object()]), "array of object"),
         ({(1, 2): 3}, "a key of sample is of type builtins.tuple"),
         (lambda: 1, "function"),
