@@ -20,6 +20,7 @@ from hotlap.data import budgets
 MOST_WORKERS = 64
 PREFETCH = (2, 1)  # batches each worker is ahead; one where there is no room for two
 HEADROOM = 1.15  # workers are not all equally fast
+MOSTLY_WAITING = 0.2  # of the time is computing, or less
 WORTH = 1.1  # a process more must win this much
 NEAR = 1.05  # of the best: fewer workers will do
 WORKER_BYTES = 400 << 20  # what a forked worker that has imported torch comes to own
@@ -186,6 +187,11 @@ def _reason(costs: Costs, workers: int, wanted: int) -> str:
     )
     if costs.period(workers) > WORTH * (costs.step + costs.here):
         found += " The training still waits for input: samples must be made cheaper, or cached."
+    if costs.cpu < MOSTLY_WAITING * costs.make:
+        found += (
+            " Making a sample is mostly waiting: hotlap.data.Concurrent fetches the samples of a "
+            "batch at once, with fewer workers."
+        )
     return found
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from hotlap.data.failures import named
@@ -42,9 +43,9 @@ class Attempts:
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or self.retries < 0:
             raise ValueError(f"retries is {self.retries!r}; it is a number of times, 0 or more")
-        if self.backoff < 0:
+        if not _is_number(self.backoff) or self.backoff < 0:
             raise ValueError(f"backoff is {self.backoff!r}; it is seconds, 0 or more")
-        if self.timeout is not None and not self.timeout > 0:
+        if self.timeout is not None and not (_is_number(self.timeout) and self.timeout > 0):
             raise ValueError(f"timeout is {self.timeout!r}; it is seconds above 0, or None")
         if not isinstance(self.retry, tuple) or not all(map(_is_error, self.retry)):
             raise TypeError(f"retry is {self.retry!r}; it is a tuple of exception types")
@@ -76,6 +77,11 @@ class Attempts:
             told = f"{named(problem)}; tried {tried} times (retries={self.retries})"
             raise GaveUp(told) from problem
         return float(min(LONGEST_PAUSE_SECONDS, self.backoff * 2.0 ** min(tried - 1, 60)))
+
+
+def _is_number(value: Any) -> bool:
+    """Of any library's kind."""
+    return isinstance(value, Real)
 
 
 def _is_error(kind: Any) -> bool:

@@ -50,6 +50,9 @@ class Folder:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"Folder({str(self.root)!r}: {len(self):,} images, {len(self.classes)} classes)"
+
     def __getitem__(self, index: int) -> tuple[Any, int]:
         image = self.image(index)
         label = int(self.labels[index])

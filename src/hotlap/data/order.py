@@ -139,9 +139,10 @@ class Order(Sampler[int]):  # type: ignore[misc]
                     f"the state was saved with {name}={state[name]!r}, and this order has "
                     f"{name}={getattr(self, name)!r}: the samples would not be the ones left over"
                 )
-        self.progress = Progress(
-            epoch=int(state["epoch"]), start=int(state["consumed"]), loaded=True
-        )
+        epoch, consumed = (int(state.get(name, -1)) for name in ("epoch", "consumed"))
+        if min(epoch, consumed) < 0:
+            raise ValueError(f"this is no state of an Order: {epoch=} and {consumed=}")
+        self.progress = Progress(epoch=epoch, start=consumed, loaded=True)
         self.loads += 1
 
 

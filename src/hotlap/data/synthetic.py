@@ -48,6 +48,9 @@ class SyntheticImages:
         train: bool = True,
         shuffle_labels: bool = False,
     ) -> None:
+        for name, value in {"count": count, "classes": classes, "size": size}.items():
+            if not hasattr(value, "__index__"):
+                raise TypeError(f"{name} is {value!r}; it is a whole number")
         if not 2 <= classes <= MOST_CLASSES:
             raise ValueError(f"classes is {classes}; it can be 2 to {MOST_CLASSES}")
         if size < LEAST_SIZE:
@@ -72,6 +75,10 @@ class SyntheticImages:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.images.shape[1:]))
+        return f"SyntheticImages({len(self):,} images of {shape}, {len(self.classes)} classes)"
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         return self.images[index], int(self.labels[index])

@@ -48,6 +48,8 @@ def test_one_core_has_nothing_to_give_to_a_worker():
 def test_who_waits_for_storage_can_have_more_workers_than_cores():
     found = advise(step_seconds=0.25, cpu_seconds=0.5e-3, **PHOTOS, **{**MACHINE, "cores": 1})
     assert found.workers > 1
+    assert "hotlap.data.Concurrent fetches the samples of a batch at once" in found.reason
+    assert "Concurrent" not in advise(step_seconds=0.25, **PHOTOS, **MACHINE).reason
 
 
 def test_a_small_shared_memory_is_checked_first_and_said():

@@ -189,3 +189,9 @@ def test_what_has_no_indices_is_refused():
 def test_wrong_options_are_named_with_their_value(options, said):
     with pytest.raises((ValueError, TypeError), match=said):
         Concurrent([1], **options)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": "3"}, {"backoff": "1"}, {"timeout": 0}])
+def test_times_that_are_none_are_named(wrong):
+    with pytest.raises(ValueError, match="it is seconds"):
+        Concurrent(Squares(), **wrong)

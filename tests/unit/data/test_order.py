@@ -135,3 +135,9 @@ def test_random_numbers_of_a_sample_are_the_same_in_any_worker(workers):
     }
     assert thrown == known
     assert len(set(thrown.values())) == 24
+
+
+@pytest.mark.parametrize("wrong", [{"consumed": -1}, {"epoch": -1}])
+def test_a_place_before_the_beginning_is_refused(wrong):
+    with pytest.raises(ValueError, match="no state of an Order"):
+        Order(5).load_state_dict({**Order(5).state_dict(), **wrong})

@@ -180,3 +180,9 @@ def test_a_linear_model_learns_little() -> None:
     train, test = SyntheticImages(count=4000), SyntheticImages(count=1000, train=False)
     linear = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
     assert accuracy_after(linear, train, test, epochs=5, rate=0.002) < 0.4
+
+
+def test_numbers_that_are_not_whole_are_named() -> None:
+    with pytest.raises(TypeError, match=r"count is 3\.5; it is a whole number"):
+        SyntheticImages(count=3.5)  # type: ignore[arg-type]
+    assert repr(SyntheticImages(count=4)) == "SyntheticImages(4 images of 3x32x32, 10 classes)"

@@ -71,6 +71,8 @@ class Crop(Transform):
             return batch
         if self.mode == REFLECT:
             return reflected(batch, self.padding)
+        if batch.dtype == torch.uint8 and not all(0 <= one <= 255 for one in self.fill):
+            raise ValueError(f"fill is {self.fill}; uint8 images hold 0 to 255")
         left, top, right, bottom = self.padding
         count, channels, height, width = checked(batch).shape
         padded = torch.empty(

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import torch
 
 from hotlap.data.transforms import windows
-from hotlap.data.transforms.transform import Drawn, Transform, checked, column, fitting, numbers
+from hotlap.data.transforms.transform import (
+    Drawn,
+    Shape,
+    Transform,
+    checked,
+    column,
+    fitting,
+    numbers,
+)
 
 LARGEST = 255  # a uint8
 JUST_UNDER = 255.999  # so that every uint8 gets the same share of [0, 1], as torchvision scales
@@ -56,6 +64,11 @@ class Normalize(Transform):
             raise ValueError(f"std is {std!r}; it must be positive")
         if len(self.mean) != len(self.std):
             raise ValueError(f"{len(self.mean)} means, but {len(self.std)} standard deviations")
+
+    def draw(self, count: int, shape: Shape, generator: torch.Generator) -> Drawn:
+        """Nothing, but who has the shape before the first batch hears of a wrong one now."""
+        fitting(self.mean, shape[0], "mean")
+        return super().draw(count, shape, generator)
 
     def apply(self, batch: torch.Tensor, drawn: Drawn) -> torch.Tensor:
         fitting(self.mean, checked(batch).shape[1], "mean")

@@ -66,6 +66,14 @@ def test_the_fill_can_differ_by_channel():
     assert torch.equal(padded[:, :, :, 1:-1], pictures(2))
 
 
+@pytest.mark.parametrize("fill", [300, -1, (0, 0, 256)])
+def test_a_fill_that_uint8_cannot_hold_is_refused(fill):
+    crop = Crop(5, padding=1, fill=fill)
+    with pytest.raises(ValueError, match="uint8 images hold 0 to 255"):
+        crop(pictures(2))
+    assert crop(pictures(2).float()).shape == (2, 3, 5, 5)
+
+
 def test_cropping_uint8_and_normalising_afterwards_is_padding_before_normalising():
     """pytorch-cifar crops, makes a tensor, then normalises: its border is black, not the mean."""
     from hotlap.data.transforms import Normalize

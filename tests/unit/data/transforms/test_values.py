@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hotlap.data.resident import DeviceDataset
 from hotlap.data.transforms import Convert, Normalize
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -58,6 +59,10 @@ def test_one_mean_can_serve_all_channels():
         (lambda: Normalize((0.5, 0.5), 1), "2 means, but 1"),
         (lambda: Normalize(0.5, 1, dtype=torch.uint8), "are floats"),
         (lambda: Normalize((0.5, 0.5), (1, 1))(EVERY), "mean has 2 values"),
+        (
+            lambda: DeviceDataset(EVERY, [0], batch_size=1, transform=Normalize((1, 1), (1, 1))),
+            "mean has 2 values",
+        ),
         (lambda: Convert(torch.int64), "scale=False"),
     ],
 )
