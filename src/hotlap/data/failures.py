@@ -5,7 +5,6 @@ Never silently: a skipped sample is in `count`, its index in `indices`, and each
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from typing import Any
 
@@ -74,11 +73,12 @@ class Failures:
 
 
 def failure(index: Any, problem: BaseException) -> SampleError:
-    """An error that survives the way from a worker process: one string holds it all."""
+    """Named by its index; the traceback is its cause's, which torch writes out for a worker's."""
     if isinstance(problem, SampleError):
         return problem
-    told = "".join(traceback.format_exception(problem)).rstrip()
-    return SampleError(f"sample {index}: {named(problem)}\n{told}")
+    found = SampleError(f"sample {index}: {named(problem)}")
+    found.__cause__ = problem
+    return found
 
 
 def named(problem: BaseException) -> str:

@@ -86,3 +86,11 @@ def test_a_copy_counts_what_its_workers_do(copied, around):
     assert (data.failures.count, data.failures.indices) == (4, [1, 3, 5, 7])
     if isinstance(data, Tiered):
         assert data.hits()["source"] == 4
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("around", [Concurrent, functools.partial(Tiered, ram=MB)])
+def test_an_error_of_a_worker_shows_where_it_came_from_once(around):
+    with pytest.raises(SampleError, match="sample 1: OSError: gone") as found:
+        list(DataLoader(around(Half()), 4, num_workers=1))
+    assert str(found.value).count('raise OSError("gone")') == 1
