@@ -30,7 +30,7 @@ Known = dict[str, Any]
 def attributes(dataset: Any, within: str = "", depth: int = 0) -> Known:
     """What a data set holds, by name: plain values as they are, others by their digest."""
     found: Known = {}
-    if isinstance(dataset, (list, tuple, Mapping)):
+    if isinstance(dataset, (list, tuple, range, Mapping)):
         found[f"{within}[]"] = digest(dataset)
     for name, value in sorted(_held(dataset).items()):
         path = f"{within}.{name}" if within else name
