@@ -97,7 +97,8 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def _open(self, key: str, facts: dict[str, Any]) -> None:
         again, self._key = self._key is not None, key
-        if again and get_worker_info() is not None:  # each worker's own would pass the budget
+        if again and get_worker_info() is not None:  # a cache in each worker would pass the budget
+            _warn("what was set in this worker changes the samples: it does without the cache")
             self._arena = self._shelf = self._device = None
             return
         sizes, samples = self._sizes, self._samples

@@ -80,3 +80,14 @@ def test_an_attribute_that_is_nothing_to_the_samples_leaves_it_too():
     with open(__file__) as cached.file:
         whole(cached)
     assert cached.hits()["source"] == 40
+
+
+def test_a_worker_that_makes_other_samples_does_without_the_cache(monkeypatch):
+    cached = Tiered(Scaled(), ram=MB)
+    whole(cached)
+    monkeypatch.setattr("hotlap.data.tiered.get_worker_info", object)
+    with pytest.warns(UserWarning, match="does without the cache"):
+        cached.factor = 3
+    for _ in range(2):
+        assert whole(cached) == [3.0 * index for index in range(40)]
+    assert cached.used["ram"] == 0
