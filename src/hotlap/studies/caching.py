@@ -15,7 +15,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from hotlap import stats
-from hotlap.data import Folder, Pairs, Tiered, counting
+from hotlap.data import Folder, Pairs, Tiered
+from hotlap.data.counting import Counts
 from hotlap.studies import processes
 
 DISTINCT = 16  # images that are made; the others are copies under other names
@@ -64,13 +65,13 @@ class Naive:
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
         self._kept: dict[int, Any] = {}
-        self._tally = counting.rows(3)
+        self._tally = Counts(3)
 
     def __len__(self) -> int:
         return len(self._dataset)
 
     def __getitem__(self, index: int) -> Any:
-        own = counting.own(self._tally)
+        own = self._tally.own()
         own[HIT if index in self._kept else MISSED] += 1
         if index not in self._kept:
             self._kept[index] = self._dataset[index]
@@ -79,16 +80,16 @@ class Naive:
 
     @property
     def hit_rate(self) -> float | None:
-        hits, missed = self._tally.sum(0)[:KEPT].tolist()
+        hits, missed = self._tally.table.sum(0)[:KEPT].tolist()
         return hits / (hits + missed) if hits + missed else None
 
     def forget_hits(self) -> None:
-        self._tally[:, :KEPT] = 0
+        self._tally.table[:, :KEPT] = 0
 
     @property
     def used(self) -> dict[str, int]:
         """Over all workers."""
-        return {"ram": int(self._tally[:, KEPT].sum())}
+        return {"ram": int(self._tally.table[:, KEPT].sum())}
 
 
 def tiers(dataset: Any, way: dict[str, float], folder: Path, decoded: int) -> Any:
