@@ -23,7 +23,7 @@ def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False
     if not any(trial.speedup for trial in tried):
         return _nothing(found.trials, tried)
     if goal == "memory":
-        return f"Nothing of what was tried ({_recipes(tried)}) needs less memory."
+        return f"Nothing of what was tried ({_recipes(tried)}) is proven to need less memory."
     return _looked(tried, noise) or (
         f"Nothing of what was tried ({_recipes(tried)}) is faster beyond the noise of this "
         f"machine ({units.share(noise.spread)} from run to run)."

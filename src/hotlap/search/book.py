@@ -12,7 +12,7 @@ from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
 from hotlap.search import comparing, guarding
-from hotlap.search.comparing import Spread
+from hotlap.search.comparing import Figure, Spread
 from hotlap.search.planning import Choice
 from hotlap.tunings import Guard, Run, Speedup
 
@@ -58,11 +58,13 @@ class Book:
         budget: float,
         *,
         cores: float = 1.0,
+        memory: Figure = comparing.PROCESS_MEMORY,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._machine = machine
         self._budget = budget
         self._cores = cores
+        self._memory = memory
         self._say = say
         self._quietest = first.other_cores
         self._repeats = 0
@@ -165,6 +167,18 @@ class Book:
 
     def proves(self, reference: Recipe, candidate: Recipe) -> bool:
         return comparing.proven(self.runs(reference), self.runs(candidate), self.spread())
+
+    def spread_of_peaks(self) -> Spread:
+        return comparing.spread(list(self._runs.values()), self._memory)
+
+    def shrinkage(self, reference: Recipe, candidate: Recipe) -> Speedup | None:
+        """The reference's memory at the peak over the candidate's."""
+        runs, noise = (self.runs(reference), self.runs(candidate)), self.spread_of_peaks()
+        return comparing.speedup(*runs, noise, figure=self._memory)
+
+    def proves_smaller(self, reference: Recipe, candidate: Recipe) -> bool:
+        runs, noise = (self.runs(reference), self.runs(candidate)), self.spread_of_peaks()
+        return comparing.proven(*runs, noise, figure=self._memory)
 
     def guard(self, recipe: Recipe) -> Guard:
         plain = [run for run in self.runs(BASELINE) if run.status is None]

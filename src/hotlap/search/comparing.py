@@ -1,4 +1,4 @@
-"""How much faster one recipe is than another, with an interval that does not lie.
+"""How much faster (or smaller) one recipe is than another, with an interval that does not lie.
 
 A run's time is one number (the log of its seconds per sample). Two fresh processes of the same
 command differ, and by more than the steps within one of them do, so the interval comes from the
@@ -6,12 +6,15 @@ spread between runs: pooled over every recipe that ran more than once, and never
 smaller than what the windows within the runs show. Few runs know little about their spread, so a
 prior stands in for the runs not made; it fades as runs come in, and where they differ by more than
 it says, it is believed so much the less. A noisy machine widens every interval.
+
+Peaks of memory are compared in the same way. A device's allocator repeats itself nearly to the
+byte; the resident memory of processes does not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hotlap import stats
@@ -19,6 +22,8 @@ from hotlap.tunings import Noise, Run, Speedup
 
 # What two processes of a quiet machine differ by, and how many runs' worth that is believed.
 PRIOR_SPREAD = 0.02
+PRIOR_SPREAD_OF_PROCESSES = 0.05  # of their resident memory at the peak
+PRIOR_SPREAD_OF_DEVICES = 0.001  # of what their allocator hands out
 PRIOR_DEGREES = 3.0
 SHOWN = 0.975  # the upper end of a 95 % interval
 ACCEPTED = 0.993
@@ -37,44 +42,67 @@ def cost(run: Run) -> float | None:
     return run.sample_seconds if run.sample_seconds is not None else run.step_seconds
 
 
-def costs(runs: Iterable[Run]) -> list[float]:
-    """Of the quiet runs; of the disturbed ones where there are no others."""
-    timed = [run for run in runs if cost(run) and not run.filling]
-    quiet = [run for run in timed if not run.disturbed]
-    return [cost(run) or 0.0 for run in quiet or timed]
+def peak(run: Run) -> float | None:
+    return run.peak_bytes
 
 
-def spread(arms: Iterable[Sequence[Run]]) -> Spread:
-    """Pooled over all recipes: each adds what its runs differ by among themselves."""
-    squares, degrees = 0.0, 0.0
-    within: list[float] = []
-    for runs in arms:
-        logs = [math.log(value) for value in costs(runs)]
-        if len(logs) > 1:
-            squares += stats.variance(logs) * (len(logs) - 1)
-            degrees += len(logs) - 1
-        within += [_within(run) for run in runs]
-    seen = squares / degrees if degrees else 0.0
-    prior = PRIOR_DEGREES * min(1.0, PRIOR_SPREAD**2 / seen if seen else 1.0)
-    squares, degrees = squares + prior * PRIOR_SPREAD**2, degrees + prior
-    deviation = math.sqrt(squares / degrees)
-    if within:
-        deviation = max(deviation, stats.median(within))
-    return Spread(deviation=deviation, degrees=degrees)
-
-
-def _within(run: Run) -> float:
+def within(run: Run) -> float:
     """The standard error of the run's own mean, from its windows, as a share of it."""
     if len(run.windows) < 3:
         return 0.0
     return math.sqrt(stats.variance(run.windows) / len(run.windows)) / stats.mean(run.windows)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What of a run is compared, and what is assumed of its spread before there are runs."""
+
+    of: Callable[[Run], float | None]
+    prior: float
+    within: Callable[[Run], float] = lambda run: 0.0  # its spread as one run by itself shows it
+
+
+TIME = Figure(of=cost, prior=PRIOR_SPREAD, within=within)
+PROCESS_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_PROCESSES)
+DEVICE_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_DEVICES)
+
+
+def costs(runs: Iterable[Run], figure: Figure = TIME) -> list[float]:
+    """Of the quiet runs; of the disturbed ones where there are no others."""
+    known = [run for run in runs if figure.of(run) and not run.filling]
+    quiet = [run for run in known if not run.disturbed]
+    return [figure.of(run) or 0.0 for run in quiet or known]
+
+
+def spread(arms: Iterable[Sequence[Run]], figure: Figure = TIME) -> Spread:
+    """Pooled over all recipes: each adds what its runs differ by among themselves."""
+    squares, degrees = 0.0, 0.0
+    inner: list[float] = []
+    for runs in arms:
+        logs = [math.log(value) for value in costs(runs, figure)]
+        if len(logs) > 1:
+            squares += stats.variance(logs) * (len(logs) - 1)
+            degrees += len(logs) - 1
+        inner += [figure.within(run) for run in runs]
+    seen = squares / degrees if degrees else 0.0
+    prior = PRIOR_DEGREES * min(1.0, figure.prior**2 / seen if seen else 1.0)
+    squares, degrees = squares + prior * figure.prior**2, degrees + prior
+    deviation = math.sqrt(squares / degrees)
+    if inner:
+        deviation = max(deviation, stats.median(inner))
+    return Spread(deviation=deviation, degrees=degrees)
+
+
 def speedup(
-    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, q: float = SHOWN
+    reference: Sequence[Run],
+    candidate: Sequence[Run],
+    noise: Spread,
+    *,
+    q: float = SHOWN,
+    figure: Figure = TIME,
 ) -> Speedup | None:
-    """The reference's time over the candidate's; None where one has no timed run."""
-    slow, fast = costs(reference), costs(candidate)
+    """The reference's figure over the candidate's; None where one has no run that shows it."""
+    slow, fast = costs(reference, figure), costs(candidate, figure)
     if not slow or not fast:
         return None
     middle = stats.mean([math.log(value) for value in slow]) - stats.mean(
@@ -87,13 +115,15 @@ def speedup(
     )
 
 
-def proven(reference: Sequence[Run], candidate: Sequence[Run], noise: Spread) -> bool:
-    """Whether the candidate is faster, asked more strictly than the interval that is shown.
+def proven(
+    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, figure: Figure = TIME
+) -> bool:
+    """Whether the candidate is better, asked more strictly than the interval that is shown.
 
     A candidate is looked at after every run and gets another one while it looks good: that is
     several chances to be lucky, and it is paid for here.
     """
-    strict = speedup(reference, candidate, noise, q=ACCEPTED)
+    strict = speedup(reference, candidate, noise, q=ACCEPTED, figure=figure)
     return strict is not None and strict.low > 1.0
 
 

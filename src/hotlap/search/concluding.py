@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import guarding, rows
+from hotlap.search import guarding, judging, rows
 from hotlap.search.book import BASELINE, Book
 from hotlap.tunings import Part, Speedup, Winner
 
@@ -30,7 +30,7 @@ def winner(
     step, before = rows.step(runs), rows.step(baseline)
     if not best or ratio is None or step is None or before is None:
         return None
-    if guard.status == guarding.CHANGED or not (goal == "memory" or book.proves(BASELINE, best)):
+    if guard.status == guarding.CHANGED or not judging.is_proven(book, best, BASELINE, goal):
         return None
     cold = book.cold(best)
     return Winner(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hotlap import optimizations
+from hotlap import optimizations, units
 from hotlap.recipes import Recipe
 from hotlap.search import guarding, rows
 from hotlap.search.book import Book, Request
 from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Guard
 
 BETTER = (FASTER, SMALLER)
+WORTH_MORE_RUNS = 1.01
 SMALLER_BY = 1.02
 SLOWEST_FOR_MEMORY = 1.5
 
@@ -37,9 +38,8 @@ def _trusted(recipe: Recipe, reference: Recipe, guard: Guard) -> bool:
 def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) -> tuple[str, str]:
     """With --steps-planned the start counts as well: compiling has to pay."""
     if not book.proves(reference, recipe):
-        ratio, runs = book.speedup(reference, recipe), len(book.runs(recipe))
+        ratio, few = book.speedup(reference, recipe), _few(book, recipe)
         if ratio is not None and ratio.low > 1.0:
-            few = "one run is" if runs == 1 else f"{runs} runs are"
             return UNPROVEN, f"seems faster, but {few} too few to be sure on a machine this noisy"
         return (SLOWER if ratio is not None and ratio.high < 1.0 else SAME), ""
     planned = request.steps_planned
@@ -55,12 +55,45 @@ def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) ->
 
 
 def _by_memory(book: Book, recipe: Recipe, reference: Recipe, request: Request) -> tuple[str, str]:
-    ours, theirs = (rows.peak(book.runs(one)) for one in (recipe, reference))
-    if not ours or not theirs:
+    less = book.shrinkage(reference, recipe)
+    if less is None:
         return SAME, "peak memory was not seen"
-    if theirs / ours < SMALLER_BY:
+    if less.ratio < SMALLER_BY:
         return SAME, ""
-    slow = book.speedup(reference, recipe)
-    if slow is not None and slow.ratio < 1 / SLOWEST_FOR_MEMORY:
+    if too_slow(book, recipe, reference):
         return SLOWER, f"saves memory, but is more than {SLOWEST_FOR_MEMORY:g} times slower"
-    return SMALLER, ""
+    if book.proves_smaller(reference, recipe):
+        return SMALLER, ""
+    scatter = f"peaks scatter by {units.share(book.spread_of_peaks().deviation)} from run to run"
+    if less.low > 1.0:
+        return (
+            UNPROVEN,
+            f"seems smaller, but {_few(book, recipe)} too few to be sure where {scatter}",
+        )
+    return SAME, scatter
+
+
+def too_slow(book: Book, recipe: Recipe, reference: Recipe) -> bool:
+    """Whatever memory it saves."""
+    speedup = book.speedup(reference, recipe)
+    return speedup is not None and speedup.ratio < 1 / SLOWEST_FOR_MEMORY
+
+
+def is_hopeless(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:
+    """Even if it were better it would not be by much: more runs are for others."""
+    if goal == "memory":
+        less = book.shrinkage(reference, recipe)
+        small = less is None or less.ratio < SMALLER_BY
+        return small or too_slow(book, recipe, reference)
+    ratio = book.speedup(reference, recipe)
+    return ratio is None or ratio.ratio < WORTH_MORE_RUNS
+
+
+def is_proven(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:
+    proves = book.proves_smaller if goal == "memory" else book.proves
+    return proves(reference, recipe)
+
+
+def _few(book: Book, recipe: Recipe) -> str:
+    runs = len(book.runs(recipe))
+    return "one run is" if runs == 1 else f"{runs} runs are"

@@ -42,7 +42,6 @@ from hotlap.tunings import (
 MOST_BUNDLES = 3
 MOST_RUNS = 4  # of one recipe, to decide about it
 FINAL_RUNS = 3  # of the winner and the baseline, at least
-WORTH_MORE_RUNS = 1.01
 WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
 AGREE_WITHIN = 1.05  # two runs of the baseline; else a third is made
 MOVES_THE_BOTTLENECK = 1.15
@@ -73,7 +72,9 @@ class Tuner:
         self._tell = tell
         self._say = say
         cores = float(baseline.environment.get("cores") or 1)
-        self._book = Book(machine, first, request.budget, cores=cores, say=say)
+        on_device = baseline.memory.kind == "device"
+        memory = comparing.DEVICE_MEMORY if on_device else comparing.PROCESS_MEMORY
+        self._book = Book(machine, first, request.budget, cores=cores, memory=memory, say=say)
         self._diagnosis = baseline
         self._latest: tuple[Recipe, Profile] = (BASELINE, baseline)
         self._best = BASELINE
@@ -223,9 +224,9 @@ class Tuner:
                 rows.row(name, recipe, NOT_APPLICABLE, refused, [run], against=against)
             )
         while True:
-            guard, ratio = book.guard(recipe), book.speedup(reference, recipe)
+            guard = book.guard(recipe)
             doubted = guard.status == guarding.CHANGED and not self._stands(guard, recipe)
-            decided = self._is_decided(recipe, reference, guard, ratio, doubted=doubted)
+            decided = self._is_decided(recipe, reference, guard, doubted=doubted)
             if decided or len(book.runs(recipe)) >= MOST_RUNS:
                 return self._judge(name, recipe, reference, guard)
             try:
@@ -238,27 +239,18 @@ class Tuner:
                 return self._add(rows.failed(name, recipe, last, against=reference.label()))
 
     def _is_decided(
-        self,
-        recipe: Recipe,
-        reference: Recipe,
-        guard: Guard,
-        ratio: Speedup | None,
-        *,
-        doubted: bool,
+        self, recipe: Recipe, reference: Recipe, guard: Guard, *, doubted: bool
     ) -> bool:
-        if ratio is None or self._hopeless(ratio):
-            return not doubted or self._request.choice.goal != "memory"
+        case = (self._book, recipe, reference, self._request.choice.goal)
+        if judging.is_hopeless(*case):
+            return True
         if doubted:
             return False
-        return guard.status == guarding.CHANGED or self._book.proves(reference, recipe)
+        return guard.status == guarding.CHANGED or judging.is_proven(*case)
 
     def _stands(self, guard: Guard, recipe: Recipe) -> bool:
         """Whether a changed loss is believed: one run of a noisy script may be an accident."""
         return guarding.is_blatant(guard) or len(self._book.runs(recipe)) > 1
-
-    def _hopeless(self, ratio: Speedup) -> bool:
-        """Even if it were faster it would not be by much. For memory one run is enough."""
-        return self._request.choice.goal == "memory" or ratio.ratio < WORTH_MORE_RUNS
 
     def _judge(self, name: str, recipe: Recipe, reference: Recipe, guard: Guard) -> Trial:
         status, reason = judging.judge(self._book, recipe, reference, guard, self._request)

@@ -69,4 +69,4 @@ def test_an_interrupted_tuning_tells_what_it_had() -> None:
 
 def test_what_differs_by_nothing_is_told_with_the_noise() -> None:
     assert "beyond the noise of this machine (3.0 % from run to run)" in said(row(SAME, 1.0))
-    assert "needs less memory" in said(row(SAME, 1.0), goal="memory")
+    assert "proven to need less memory" in said(row(SAME, 1.0), goal="memory")

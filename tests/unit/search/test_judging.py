@@ -7,8 +7,9 @@ import pytest
 from hotlap.recipes import Recipe
 from hotlap.search import guarding, judging
 from hotlap.search.book import BASELINE, Request
+from hotlap.search.comparing import Spread
 from hotlap.search.planning import Choice
-from hotlap.tunings import FASTER, SAME, SLOWER, UNPROVEN, Guard, Run, Speedup
+from hotlap.tunings import FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Guard, Run, Speedup
 
 RECIPE = Recipe({"loader-workers": {"workers": 2}})
 PASSED = Guard(status=guarding.PASSED, reason="same loss curve", steps=100)
@@ -56,3 +57,44 @@ def test_an_interval_above_one_that_proves_nothing_is_never_no_difference(
     status, reason = judged(Book(2.07, 11.9, runs=runs))
     assert status == UNPROVEN
     assert words in reason
+
+
+class Shelf(Book):
+    """The same of a recipe that is told by its memory; it is as fast as the other."""
+
+    def __init__(self, low: float, high: float, *, proven: bool = False, runs: int = 1) -> None:
+        super().__init__(1.0, 1.0, runs=runs)
+        self._less = Speedup(ratio=(low * high) ** 0.5, low=low, high=high)
+        self._smaller = proven
+
+    def proves_smaller(self, reference: Recipe, recipe: Recipe) -> bool:
+        return self._smaller
+
+    def shrinkage(self, reference: Recipe, recipe: Recipe) -> Speedup:
+        return self._less
+
+    def spread_of_peaks(self) -> Spread:
+        return Spread(deviation=0.15, degrees=2.0)
+
+
+def by_memory(book: Shelf) -> tuple[str, str]:
+    request = Request(choice=Choice(goal="memory"), budget=60.0)
+    return judging.judge(book, RECIPE, BASELINE, PASSED, request)  # type: ignore[arg-type]
+
+
+def test_less_memory_that_is_proven_is_smaller() -> None:
+    assert by_memory(Shelf(1.1, 1.3, proven=True)) == (SMALLER, "")
+
+
+def test_less_memory_within_the_scatter_is_no_difference_and_says_so() -> None:
+    assert by_memory(Shelf(0.8, 1.4)) == (SAME, "peaks scatter by 15 % from run to run")
+
+
+def test_less_memory_that_only_seems_so_is_unproven() -> None:
+    status, reason = by_memory(Shelf(1.01, 1.4, runs=2))
+    assert status == UNPROVEN
+    assert "2 runs are too few" in reason
+
+
+def test_memory_that_is_less_by_next_to_nothing_is_no_difference() -> None:
+    assert by_memory(Shelf(1.009, 1.011, proven=True)) == (SAME, "")
