@@ -15,6 +15,7 @@ import pytest
 from hotlap import optimizations, records
 from hotlap.optimizations import OPTIMIZATIONS, named
 from hotlap.recipes import SEEN_BY_COMPILER, Recipe
+from hotlap.rules import slow_input
 from hotlap.rules.verdict import judge
 
 SECTIONS = ("What it does", "Why it helps", "When it does not help", "By hand")
@@ -304,3 +305,38 @@ def test_workers_are_enough_for_the_step_the_device_could_do():
     busy = msgspec.structs.replace(kernels, device_busy_seconds=two.step.median_seconds)
     assert first(replace(two, kernels=busy))[0] == {"workers": 5}
     assert first(replace(two, kernels=None))[0] == {"workers": 5}
+
+
+def waiting(*, cpu, cores=2, **machine):
+    """No workers, nine tenths of the step waiting for input."""
+    plain = loading(workers=0, prefetch_factor=None)
+    room = {"cores": cores, "memory_bytes": 64 << 30, "shared_memory_bytes": 8 << 30, **machine}
+    share = {"input": replace(SAMPLE.phases["input"], share=0.9)}
+    return replace(
+        plain,
+        environment={**plain.environment, **room},
+        phases={**SAMPLE.phases, **share},
+        input_cpu_share=cpu,
+    )
+
+
+def numbers(record):
+    return [settings["workers"] for settings in named("loader-workers").candidates(record)]
+
+
+def test_workers_that_only_wait_for_storage_may_outnumber_the_cores():
+    assert numbers(waiting(cpu=0.1)) == [8, 4, 2]
+    assert numbers(waiting(cpu=0.9)) == [2, 1]
+    assert numbers(waiting(cpu=None)) == [2, 1]
+    assert max(numbers(waiting(cpu=0.1, memory_bytes=4 << 30))) == 5
+    assert numbers(waiting(cpu=0.1, shared_memory_bytes=64 << 20)) == [1]
+
+
+@pytest.mark.parametrize("cpu", [0.1, 0.9, None])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_finding_names_the_number_of_workers_that_is_tried_first(cpu, workers):
+    record = waiting(cpu=cpu, cores=4)
+    loader = replace(record.loaders[0], workers=workers)
+    record = replace(record, loaders=(loader,))
+    finding = slow_input.check(record, judge(record))
+    assert f"num_workers={numbers(record)[0]}," in finding.advice

@@ -5,12 +5,13 @@ Makes the training loader with this many workers.
 
 ## Why it helps
 Loading runs beside the training instead of in its way. The counts tried stay within the cores the
-machine grants (cgroup quota, shared between the ranks), its memory and /dev/shm.
+machine grants (cgroup quota, shared between the ranks), its memory and /dev/shm. Workers that only
+wait for storage take no core: then up to four times as many are tried.
 
 ## When it does not help
 Samples that are cheap to make: sending them between processes costs more than making them. More
-workers than cores. Datasets that stream (IterableDataset) would repeat their data and are left
-alone.
+workers than cores, where they compute. Datasets that stream (IterableDataset) would repeat their
+data and are left alone.
 
 ## By hand
 One argument of the DataLoader.
@@ -35,6 +36,7 @@ SETTINGS: dict[str, Any] = {"workers": int}
 REQUIRED = ("workers",)
 LEAST = {"workers": 0}  # other settings of optimizations start at 1
 HEADROOM = 1.5
+WAITING_ON_A_CORE = 4  # workers that share one, where they only wait for storage
 LEAST_OF_THE_STEP = 0.25  # that other changes leave
 LEAST_SHARED_BYTES = 256 << 20
 WORKER_BYTES = 400 << 20  # what a forked worker that has imported torch comes to own
@@ -57,7 +59,9 @@ def promise(record: Record, verdict: Verdict) -> float:
 
 def most(record: Record) -> int:
     """Workers this machine has room for: cores, memory and shared memory."""
-    room = 2 * reading.cores(record)
+    room = reading.cores(record)
+    if reading.waits_on_storage(record):
+        room *= WAITING_ON_A_CORE
     memory = record.environment.get("memory_bytes")
     if memory:
         room = min(room, int(0.5 * int(memory)) // WORKER_BYTES)
@@ -78,7 +82,7 @@ def needed(record: Record) -> int:
     busy = max(0.02, 1 - waiting)
     rest = min(busy, max(LEAST_OF_THE_STEP, _device_share(record)))
     makes = now / rest if loader and loader.workers else waiting / rest
-    return max(1, min(reading.cores(record), math.ceil(HEADROOM * makes)))
+    return min(most(record), max(1, math.ceil(HEADROOM * makes)))
 
 
 def _device_share(record: Record) -> float:
@@ -93,14 +97,17 @@ def candidates(record: Record) -> list[dict[str, Any]]:
     """The likely best first: as many as the wait for input calls for; then some around it."""
     loader = reading.loader(record)
     now = loader.workers if loader else 0
-    cores = reading.cores(record)
-    wanted = [needed(record), cores, max(1, cores // 2), max(1, cores - 1), 0]
-    room = most(record)
-    found: list[int] = []
-    for number in wanted:
-        if number != now and number <= room and number not in found:
-            found.append(number)
-    return [{"workers": number} for number in found]
+    cores, room = reading.cores(record), most(record)
+    last = cores if reading.waits_on_storage(record) else cores - 1
+    wanted = [needed(record), room, max(1, room // 2), max(1, last), 0]
+    found = dict.fromkeys(min(number, room) for number in wanted)
+    return [{"workers": number} for number in found if number != now]
+
+
+def own(record: Record) -> dict[str, Any]:
+    """What the script has by itself: trying it is trying nothing."""
+    loader = reading.loader(record)
+    return {"workers": loader.workers if loader else 0}
 
 
 def by_hand(settings: dict[str, Any]) -> str:

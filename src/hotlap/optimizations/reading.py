@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 NO_DEVICE = "training runs on the CPU"
+FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
 
 
 def on_device(record: Record) -> bool:
@@ -41,6 +42,12 @@ def compiles(record: Record) -> bool:
 def loader(record: Record) -> Loader | None:
     """The loader that fed most training."""
     return record.loaders[0] if record.loaders and record.loaders[0].trained else None
+
+
+def waits_on_storage(record: Record) -> bool:
+    """Whether what loads the samples mostly waits for them; False where that is not known."""
+    burning = record.input_cpu_share
+    return burning is not None and burning < FETCHING_BELOW
 
 
 def cores(record: Record) -> int:

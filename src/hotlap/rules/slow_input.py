@@ -12,17 +12,16 @@ With the model on a device, waiting counts only as far as the device ran dry, so
 about overlap. On a machine busy with other work it is too high.
 
 ## What to do
-More workers, up to the cores the process may use; for storage more than that. When the cores are
-used up, make a sample cheaper: cache decoded samples, transform whole batches, on the device.
+More workers, up to the cores the process may use; for storage up to four times as many, as far as
+memory and /dev/shm allow. It is the number `hotlap tune` tries first. When there is room for no
+more, make a sample cheaper: cache decoded samples, transform whole batches, on the device.
 """
 
 from __future__ import annotations
 
-import math
-
 from hotlap import units
+from hotlap.optimizations import loader_workers, reading
 from hotlap.records import Finding, Loader, Record, Verdict
-from hotlap.rules.verdict import FETCHING_BELOW
 
 NAME = "slow-input"
 LEAST_SHARE = 0.15
@@ -33,13 +32,14 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
     if phase.share is None or phase.seconds is None or phase.share < LEAST_SHARE:
         return None
     loader = record.loaders[0] if record.loaders else None
-    cpu = record.input_cpu_share
-    kind = "" if cpu is None else ", on storage" if cpu < FETCHING_BELOW else ", on CPU work"
+    kind = ", on storage" if reading.waits_on_storage(record) else ", on CPU work"
+    if record.input_cpu_share is None:
+        kind = ""
     return Finding(
         rule=NAME,
         summary=f"Training waits {units.share(phase.share)} of the step for its input{kind}.",
         evidence=_evidence(record, phase.seconds, loader),
-        advice=_advice(record, phase.share, loader),
+        advice=_advice(record, loader),
         file=loader.file if loader else None,
         line=loader.line if loader else None,
     )
@@ -57,21 +57,27 @@ def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
     return "; ".join(facts)
 
 
-def _advice(record: Record, share: float, loader: Loader | None) -> str:
+def _advice(record: Record, loader: Loader | None) -> str:
     if loader is None:
         return "Fetch the next batch while the current one trains."
-    cores = max(1, int(float(record.environment.get("cores") or 1) / max(1, len(record.ranks))))
-    fetching = record.input_cpu_share is not None and record.input_cpu_share < FETCHING_BELOW
-    most = max(1, cores * 4 if fetching else cores)
-    # Enough workers to make a batch in the time the rest of the step takes.
-    wanted = math.ceil(max(1, loader.workers) * share / max(0.05, 1 - share)) + loader.workers
-    workers = min(most, max(1, wanted))
-    if loader.workers >= most or workers <= loader.workers:
-        return (
-            f"All {cores} cores are taken by {loader.workers} workers already: make a sample "
-            "cheaper (cache what is decoded, transform whole batches, do it on the device)."
-        )
+    workers = loader_workers.needed(record)
+    if workers <= loader.workers:
+        return _cheaper(record, loader.workers)
     argument = f"num_workers={workers}, persistent_workers=True"
     if loader.iterable:
         return f"Pass {argument} to this DataLoader, once its IterableDataset shards by worker."
     return f"Pass {argument} to this DataLoader."
+
+
+def _cheaper(record: Record, workers: int) -> str:
+    if reading.waits_on_storage(record):
+        return (
+            f"{units.plural(workers, 'worker')} wait on storage already: fetch the samples of a "
+            "batch at once (hotlap.data.Concurrent), or cache them."
+        )
+    cores = reading.cores(record)
+    taken = f"All {cores} cores are taken by {workers} workers already"
+    return (
+        f"{taken if workers >= cores else 'There is no room for more workers'}: make a sample "
+        "cheaper (cache what is decoded, transform whole batches, do it on the device)."
+    )

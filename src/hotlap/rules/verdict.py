@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hotlap import units
+from hotlap.optimizations import reading
 from hotlap.records import Record, Verdict
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
@@ -12,7 +13,6 @@ LAUNCH_SECONDS_PER_OPERATION = 40e-6
 # with a handicap.
 SYNC_IS_DOMINANT_FROM = 0.2
 UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
-FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
 
 _WORDS = {
     "input": "waiting for input",
@@ -127,7 +127,7 @@ def _on_device(record: Record, phases: dict[str, float]) -> dict[str, float]:
 def _detail(record: Record) -> str | None:
     if record.input_cpu_share is None:
         return None
-    return "fetching" if record.input_cpu_share < FETCHING_BELOW else "transforming"
+    return "fetching" if reading.waits_on_storage(record) else "transforming"
 
 
 def _sentence(record: Record, bottleneck: str, share: float, detail: str | None) -> str:

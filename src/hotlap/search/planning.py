@@ -77,7 +77,7 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
                 )
             )
             continue
-        for number, settings in enumerate(one.candidates(view)):
+        for number, settings in enumerate(_offered(one, view, record)):
             candidates.append(
                 Candidate(
                     name=one.NAME,
@@ -89,6 +89,12 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
             )
     candidates.sort(key=lambda candidate: -candidate.promise)
     return Plan(candidates=tuple(candidates), refused=tuple(refused))
+
+
+def _offered(one: Optimization, view: Record, record: Record) -> list[dict[str, Any]]:
+    """Without what the script has by itself: that is the best recipe without this optimization."""
+    own = getattr(one, "own", lambda record: None)(record)
+    return [settings for settings in one.candidates(view) if settings != own]
 
 
 # What each could save of the memory, roughly; for ordering under --goal memory.

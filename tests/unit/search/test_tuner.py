@@ -389,3 +389,21 @@ def test_what_the_budget_lacks_is_said() -> None:
 def test_what_is_not_named_with_only_is_not_tried_though_it_is_allowed() -> None:
     found = tuned(Simulated({}), only=("channels-last",), allow=("batch-size",))
     assert row(found, "batch-size").reason == "not named with --only"
+
+
+def test_the_scripts_own_number_of_workers_is_not_tried_as_a_change() -> None:
+    """It had none, and two were kept: none again is what leaving them out is."""
+
+    class Diagnosed(Simulated):
+        def profile(self, recipe: Recipe, *, limit: float) -> Any:
+            run, found = super().profile(recipe, limit=limit)
+            assert found is not None
+            workers = recipe.changes.get("loader-workers", {}).get("workers", 0)
+            loader = msgspec.structs.replace(found.loaders[0], workers=workers)
+            return run, msgspec.structs.replace(found, loaders=(loader,))
+
+    found = tuned(Diagnosed({"loader-workers": 2.0}), only=("loader-workers",))
+    assert found.winner is not None
+    names = {trial.name for trial in found.trials}
+    assert {"loader-workers 4", "loader-workers 2"} <= names
+    assert "loader-workers 0" not in names
