@@ -92,7 +92,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     },
     records.Memory: {
         "kind": "`device` (memory torch allocated on the GPU) or `process` (resident memory of "
-        "the training process).",
+        "the training process, and what its loader workers have beside that).",
         "peak_bytes": "The peak over the steps of the memory pass.",
         "reserved_bytes": "What torch's allocator reserved at most. Null on a CPU.",
         "parameters_bytes": "Parameters and buffers.",
@@ -100,8 +100,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "optimizer_bytes": "Tensors in the state of the optimizers.",
         "activations_bytes": "What the forward pass leaves for the backward pass. Null where it "
         "could not be told.",
-        "rest_bytes": "The peak less everything above. On a CPU this holds the interpreter and "
-        "its libraries.",
+        "rest_bytes": "The peak less everything above. On a CPU this holds the interpreter, "
+        "its libraries and the loader's workers.",
     },
     records.Usage: {
         "cores": "Cores the command's processes burned.",

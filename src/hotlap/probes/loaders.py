@@ -137,19 +137,24 @@ class LoaderWatch:
 
     def _cpu_of_workers(self) -> dict[int, float]:
         burned: dict[int, float] = {}
-        for iterator in list(self.iterators):
-            for worker in getattr(iterator, "_workers", ()):
-                pid = getattr(worker, "pid", None)
-                if pid is None:
-                    continue
-                try:
-                    with open(f"/proc/{pid}/stat") as file:
-                        fields = file.read().rsplit(")", 1)[1].split()
-                except OSError:
-                    continue
-                queued = _scheduled(str(pid))[1]
-                burned[pid] = (int(fields[11]) + int(fields[12])) / _TICKS + queued
+        for pid in self.workers():
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    fields = file.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            queued = _scheduled(str(pid))[1]
+            burned[pid] = (int(fields[11]) + int(fields[12])) / _TICKS + queued
         return burned
+
+    def workers(self) -> list[int]:
+        """The process numbers of those that serve loaders now."""
+        workers = [
+            getattr(worker, "pid", None)
+            for iterator in list(self.iterators)
+            for worker in getattr(iterator, "_workers", ())
+        ]
+        return [pid for pid in workers if pid is not None]
 
     def summary(self) -> list[dict[str, Any]]:
         """The loaders that were iterated, the one that fed most training first."""

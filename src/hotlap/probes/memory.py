@@ -6,7 +6,7 @@ tensors would break programs that use torch.func.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,19 @@ def _status(name: str) -> int | None:
     return None
 
 
+def unshared(pids: Iterable[int]) -> int:
+    """What these processes have for themselves: pages they share with others are counted there."""
+    return sum(_unshared(pid) for pid in pids)
+
+
+def _unshared(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended, or the kernel does not tell
+        return 0
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+
 def kept_by_graphs(segments: list[dict[str, Any]], device: int) -> int:
     """What CUDA graphs hold on to between replays: nobody else can have it."""
     return sum(
@@ -90,9 +103,19 @@ def kept_by_graphs(segments: list[dict[str, Any]], device: int) -> int:
 
 
 class MemoryProbe:
-    """Two full warm steps: reset the peak, let them run, read what they took."""
+    """Two full warm steps: reset the peak, let them run, read what they took.
 
-    def __init__(self, torch: Any, device: Any, optimizers: list[Any], modules: list[Any]) -> None:
+    `workers` tells the loader's processes of the moment: on a CPU their memory is the training's.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        device: Any,
+        optimizers: list[Any],
+        modules: list[Any],
+        workers: Callable[[], Iterable[int]] = lambda: (),
+    ) -> None:
         self._torch = torch
         self._device = device
         self._optimizers = optimizers
@@ -100,6 +123,8 @@ class MemoryProbe:
         self._before_forward: int | None = None
         self._activations: int | None = None
         self._gradients = 0
+        self._workers = workers
+        self._in_workers = 0
         if device is not None:
             torch.cuda.reset_peak_memory_stats(device)
         else:
@@ -121,6 +146,8 @@ class MemoryProbe:
     def backward_begins(self) -> None:
         self._live()
         self._before_forward = None
+        if self._device is None:  # here they are alive; at the end of an epoch they may be gone
+            self._in_workers = max(self._in_workers, unshared(self._workers()))
 
     def gradients_are_there(self) -> None:
         gradients = [p.grad for p in self._parameters if getattr(p, "grad", None) is not None]
@@ -135,7 +162,8 @@ class MemoryProbe:
             kept = kept_by_graphs(cuda.memory_snapshot(), self._device.index or 0)
             peak = min(reserved, cuda.max_memory_allocated(self._device) + kept)
         else:
-            peak = process_peak()
+            alone = process_peak()
+            peak = alone + self._in_workers if alone is not None else None
         return {
             "kind": "device" if self._device is not None else "process",
             "peak_bytes": peak,

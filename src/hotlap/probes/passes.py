@@ -102,6 +102,7 @@ class Passes:
                 self._device,
                 list(recorder.optimizers.stepping.values()),
                 recorder.roots.modules,
+                recorder.loaders.workers,
             )
         elif stage == KERNELS:
             self._look_at_kernels()

@@ -81,7 +81,7 @@ def of_profile(profile: Profile) -> list[Fact]:
     known = wording.finite(step.samples)
     each = f"{units.count(known)} a step" if known is not None else ""
     torch = wording.finite(startup.import_seconds)
-    where = "on the device" if memory.kind == "device" else "of the process"
+    where = "on the device" if memory.kind == "device" else "of the process and its loader workers"
     if wording.finite(memory.peak_bytes) is None:
         where = ""
     return [

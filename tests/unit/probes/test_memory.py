@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +13,7 @@ from hotlap.probes.memory import (
     process_now,
     process_peak,
     state_bytes,
+    unshared,
 )
 
 FLOAT = 4
@@ -182,3 +186,61 @@ def test_parameters_are_those_of_optimizers_and_modules_once_each(model):
     found = parameters_of([optimizer], [model])
     assert {id(p) for p in found} == {id(p) for p in model.parameters()}
     assert len(found) == 4
+
+
+HOLD = """
+import sys
+kept = bytearray(b"x") * (int(sys.argv[1]) << 20)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holding():
+    """Starts a process that holds so many MiB."""
+    started = []
+
+    def start(mebibytes):
+        words = [sys.executable, "-S", "-c", HOLD, str(mebibytes)]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.communicate()
+
+
+def test_what_loader_workers_hold_is_part_of_the_peak_on_a_cpu(model, holding):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    alone = measured(model, optimizer)["peak_bytes"]
+    pids = [holding(200).pid, holding(300).pid]
+    probe = MemoryProbe(torch, None, [optimizer], [], lambda: pids)
+    train(model, optimizer, probe)
+    pids.clear()  # at the end of an epoch they go; they were there all the same
+    more = probe.finish()["peak_bytes"] - alone
+    assert 450 << 20 < more < 650 << 20
+
+
+def test_pages_a_worker_shares_with_the_process_count_once():
+    """A forked one shares all it does not write to."""
+    kept = bytearray(b"x") * (200 << 20)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    try:
+        assert unshared([child]) < len(kept) // 2
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)
+
+
+def test_a_worker_that_has_ended_holds_nothing(holding):
+    process = holding(10)
+    process.communicate()
+    assert unshared([process.pid]) == 0
