@@ -14,6 +14,7 @@ from rich.text import Text
 
 from hotlap import units
 from hotlap.records import Finding, Memory, Profile, Usage
+from hotlap.reports import facts
 
 # name: (colour, fill where there is no colour)
 PHASES = {
@@ -148,7 +149,8 @@ def _step(profile: Profile) -> Text:
     step = profile.step
     text = Text.assemble((units.seconds(step.median_seconds), "bold"))
     spread = f"{units.seconds(step.low_seconds)} to {units.seconds(step.high_seconds)}"
-    text.append(f" ({spread})", style="dim")
+    average = facts.average(step)
+    text.append(f" ({', '.join([spread, *([average] if average else [])])})", style="dim")
     if step.samples_per_second is not None:
         text.append(f"  {units.rate(step.samples_per_second)}", style="bold")
     if step.samples is not None:
@@ -157,7 +159,7 @@ def _step(profile: Profile) -> Text:
     if step.unit == "backward":
         text.append(", counted at backward", style="dim")
     if step.mean_seconds > 1.3 * step.median_seconds:
-        text.append(f", uneven: {units.seconds(step.mean_seconds)} on average", style="dim")
+        text.append(", uneven", style="dim")
     return text
 
 

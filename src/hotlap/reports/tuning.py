@@ -13,7 +13,7 @@ from rich.text import Text
 from hotlap import tunings, units
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.reports import wording
+from hotlap.reports import facts, wording
 from hotlap.tunings import Guard, Part, Speedup, Trial, Tuning, Winner
 
 STYLES = {
@@ -42,8 +42,10 @@ def intro(profile: Profile) -> RenderableType:
     title.append(shlex.join(profile.command), style="default")
     title.append(f"   {device}, torch {environment.get('torch', '?')}\n", style="dim")
     step = profile.step
-    facts = Text(
-        f"{units.seconds(step.median_seconds)} a step, {units.rate(step.samples_per_second)}, "
+    average = facts.average(step)
+    figures = Text(
+        f"{units.seconds(step.median_seconds)} a step{f' ({average})' if average else ''}, "
+        f"{units.rate(step.samples_per_second)}, "
         f"{units.size(profile.memory.peak_bytes)} at the peak",
         style="dim",
     )
@@ -53,7 +55,7 @@ def intro(profile: Profile) -> RenderableType:
         if finding.rule in ("busy-machine", "unsettled-timing", "too-short")
     ]
     verdict = Text(profile.verdict.sentence, style="bold")
-    return Padding(Group(title, verdict, facts, *warnings), (1, 1, 1, 2), expand=False)
+    return Padding(Group(title, verdict, figures, *warnings), (1, 1, 1, 2), expand=False)
 
 
 def header(width: int) -> Text:

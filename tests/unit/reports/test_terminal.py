@@ -1,0 +1,54 @@
+"""What a profile and a tuning say first: figures that stand together go together."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console, RenderableType
+
+from hotlap import records
+from hotlap.records import Profile
+from hotlap.reports import facts, terminal, tuning
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def drawn(report: RenderableType) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    with console.capture() as caught:
+        console.print(report)
+    return caught.get()
+
+
+def profile(*, median: float, mean: float) -> Profile:
+    """Of batches of 512."""
+    found = records.load(DATA / "profile-schema-1.json")
+    step = msgspec.structs.replace(
+        found.step,
+        median_seconds=median,
+        mean_seconds=mean,
+        samples=512.0,
+        samples_per_second=512 / mean,
+    )
+    return msgspec.structs.replace(found, step=step)
+
+
+@pytest.mark.parametrize("render", [terminal.render, tuning.intro])
+def test_the_mean_is_told_where_the_rate_does_not_follow_from_the_median(render):
+    text = drawn(render(profile(median=0.0176, mean=0.0229)))
+    assert "17.6 ms" in text
+    assert "22.9 ms on average" in text
+    assert "22,358 samples/s" in text
+
+
+@pytest.mark.parametrize("render", [terminal.render, tuning.intro])
+def test_even_steps_have_one_time(render):
+    assert "on average" not in drawn(render(profile(median=0.0200, mean=0.0201)))
+
+
+def test_the_page_tells_the_mean_beside_the_rate():
+    rate = facts.of_profile(profile(median=0.0176, mean=0.0229))[1]
+    assert rate.note == "512 a step, 22.9 ms on average"
