@@ -245,6 +245,25 @@ def test_an_interrupted_tuning_keeps_its_rows(
     assert not alive(str(tmp_path))
 
 
+def test_a_tuning_whose_reader_goes_stops_at_once_and_keeps_its_rows(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """`hotlap tune ... | head -3`: the reader is gone long before the budget is."""
+    process = started("--only", "does-nothing", "--budget", "1h")
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdout.readline()
+    process.stdout.close()
+    process.wait(timeout=60)
+    assert process.returncode == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    result = json.loads((tmp_path / "answer.json").read_text())
+    assert result["complete"] is False
+    assert len(result["baseline_runs"]) < 4, "it has not gone on to its end"
+    assert not alive(str(tmp_path))
+
+
 def test_a_dry_run_says_what_would_be_tried_and_why_not_the_rest(
     tune: Callable[..., Tuned], tmp_path: Path
 ) -> None:
@@ -253,7 +272,9 @@ def test_a_dry_run_says_what_would_be_tried_and_why_not_the_rest(
     folder.chmod(0o555)
     tuned = tune("tunable_storage.py", "--dry-run", "--out", str(tmp_path / "runs"), cwd=folder)
     assert tuned.code == 0, tuned.errors
-    assert "would be tried" in tuned.row("loader-workers 2")["reason"]
+    planned = [one for one in tuned.result["trials"] if one["name"].startswith("loader-workers ")]
+    assert planned
+    assert all("would be tried" in one["reason"] for one in planned)
     assert tuned.row("tf32")["status"] == "not applicable"
     assert tuned.row("tf32")["reason"] == "training runs on the CPU"
     assert "--allow batch-size" in tuned.row("batch-size")["reason"]

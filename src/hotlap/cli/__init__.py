@@ -11,7 +11,7 @@ import typer
 
 from hotlap import __version__
 from hotlap.cli import profile, report, run, study, tune
-from hotlap.cli.console import fail
+from hotlap.cli.console import fail, is_deserted, leave
 from hotlap.errors import HotlapError, UsageError
 
 app = typer.Typer(
@@ -74,7 +74,12 @@ def main() -> None:
         _check_verb(sys.argv[1:])
         app()
     except HotlapError as error:
-        fail(error)
-        sys.exit(error.exit_code)
+        if not is_deserted():
+            fail(error)
+        leave(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(130)
+        leave(130)
+    except SystemExit as done:
+        if not isinstance(done.code, int):
+            raise
+        leave(done.code)

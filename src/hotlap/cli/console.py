@@ -1,9 +1,19 @@
-"""Where things are printed: results to stdout, everything about the run itself to stderr."""
+"""Where things are printed: results to stdout, everything about the run itself to stderr.
+
+Whoever reads the results may go before they are complete (`hotlap tune ... | head`). That ends the
+verb as Ctrl-C does, so that what was measured is kept, but without a word and with a code of its
+own.
+"""
 
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -11,11 +21,18 @@ from rich.text import Text
 from hotlap.errors import HotlapError
 
 PIPED_WIDTH = 120  # of what no terminal gives a width; the table of a tuning needs most of it
+DESERTED = 141  # what a shell says of a program that a closed pipe has ended
+_deserted = False
+
+
+class _Results(Console):
+    def on_broken_pipe(self) -> None:
+        _stop()
 
 
 def results() -> Console:
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
-    return Console(highlight=False, width=width)
+    return _Results(highlight=False, width=width)
 
 
 def show(report: RenderableType) -> None:
@@ -24,7 +41,61 @@ def show(report: RenderableType) -> None:
     with console.capture() as drawn:
         console.print(report)
     text = "\n".join(line.rstrip() for line in drawn.get().splitlines())
-    console.file.write(text.strip("\n") + "\n")
+    with heeding_readers():
+        console.file.write(text.strip("\n") + "\n")
+        console.file.flush()
+
+
+@contextmanager
+def heeding_readers() -> Iterator[None]:
+    """Around whatever writes to stdout by itself."""
+    try:
+        yield
+    except BrokenPipeError:
+        _stop()
+
+
+def stop_if_deserted() -> None:
+    """Called while a command runs: the next line may be minutes away."""
+    if not _has_reader():
+        _stop()
+
+
+def _stop() -> NoReturn:
+    global _deserted
+    _deserted = True
+    raise KeyboardInterrupt
+
+
+def _has_reader() -> bool:
+    """Whether the other end of stdout is still there; a file or a terminal is its own."""
+    try:
+        number = sys.stdout.fileno()
+        mode = os.fstat(number).st_mode
+    except (AttributeError, OSError, ValueError):  # there is no stdout, or none with a number
+        return True
+    if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+        return True
+    poll = select.poll()
+    poll.register(number, 0)  # errors are told without being asked for
+    return not poll.poll(0)
+
+
+def is_deserted() -> bool:
+    return _deserted
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process. Nothing that is still unwritten may complain afterwards."""
+    closed = _deserted
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        closed = True
+    if closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(DESERTED if closed else code)
 
 
 def notices() -> Console:

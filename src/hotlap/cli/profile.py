@@ -12,7 +12,7 @@ import typer
 from rich.status import Status
 
 from hotlap import api, records, units
-from hotlap.cli.console import notices, show, warn
+from hotlap.cli.console import notices, show, stop_if_deserted, warn
 from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.reports import terminal
@@ -110,6 +110,7 @@ class Live:
         self._status = status
 
     def __call__(self, state: dict[str, Any]) -> None:
+        stop_if_deserted()
         if self._status is None:
             return
         words = [_STAGES.get(state.get("stage", ""), "running")]

@@ -10,6 +10,7 @@ import typer
 
 from hotlap import answers, records, tunings
 from hotlap.answers import Answer
+from hotlap.cli.console import heeding_readers
 from hotlap.cli.profile import check_writable
 from hotlap.errors import UsageError
 from hotlap.records import Profile
@@ -68,7 +69,8 @@ def report(
     if format is Format.html and output is None:
         output = page_for(file)
     if output is None:
-        typer.echo(content, nl=False)  # bytes: the same whatever the terminal's encoding
+        with heeding_readers():
+            typer.echo(content, nl=False)  # bytes: the same whatever the terminal's encoding
         return
     records.write(content, output)
     typer.echo(str(output))

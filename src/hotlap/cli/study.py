@@ -99,7 +99,7 @@ def _list() -> None:
 def _finish(answer: Answer, json: Path | None) -> None:
     if json is not None:
         answers.save(answer, json)
-    print()
+    show("")
     show(report.outcome(answer))
 
 
@@ -119,7 +119,7 @@ class _Growing:
         self._columns = tuple(columns)
         with self._live.paused():
             show(report.intro(study.NAME, study.QUESTION, wording.on(machine)))
-            print()
+            show("")
         self._print(report.header(self._columns))
 
     def add(self, row: Row) -> None:

@@ -105,9 +105,9 @@ def tune(
 def _finish(result: Tuning, json: Path | None, *, recipe: str | None) -> None:
     if json is not None:
         tunings.save(result, json)
-    print()
+    show("")
     show(report.outcome(result, recipe=recipe))
-    print()
+    show("")
     for line in report.closing(result, recipe=recipe):
         results().print(line, soft_wrap=True)
 
@@ -156,7 +156,7 @@ class _Growing:
     def begin(self, profile: Profile, plan: Plan) -> None:
         with self._live.paused():
             show(report.intro(profile))
-            print()
+            show("")
 
     def add(self, trial: Trial) -> None:
         if trial.step_seconds is None and not trial.runs:
@@ -170,7 +170,7 @@ class _Growing:
     def end(self) -> None:
         block = report.untried(self.untried)
         if block is not None:
-            print()
+            show("")
             show(block)
 
     def _print(self, line: object) -> None:
