@@ -114,6 +114,37 @@ def test_signals_reach_the_command(tmp_path: Path, number: signal.Signals) -> No
     assert process.returncode == 40
 
 
+def test_the_notes_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "hotlap.toml").write_text(RECIPE)
+    (tmp_path / "quick.py").write_text("pass")
+    # It takes its time to end: what it is given must not go before it does.
+    (tmp_path / "train.py").write_text(
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda number, frame: None)\n"
+        "print(os.getpid(), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hotlap", "run", "train.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean_environment(TMPDIR=str(temporary)),
+    )
+    assert process.stdout is not None
+    child = os.pidfd_open(int(process.stdout.readline()))
+    process.kill()
+    process.wait()
+    assert run(tmp_path, "quick.py", TMPDIR=str(temporary)).returncode == 0
+    assert len(list(temporary.iterdir())) == 1, "the command still runs"
+    signal.pidfd_send_signal(child, signal.SIGKILL)
+    process.communicate(timeout=30)  # its end closes the pipe
+    assert run(tmp_path, "quick.py", TMPDIR=str(temporary)).returncode == 0
+    assert not list(temporary.iterdir())
+
+
 def test_the_command_does_not_outlive_a_killed_hotlap(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import os, time; print(os.getpid(), flush=True); time.sleep(60)"

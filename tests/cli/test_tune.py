@@ -175,6 +175,8 @@ def alive(word: str) -> list[psutil.Process]:
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     running: list[subprocess.Popen[str]] = []
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
 
     def start(*options: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -184,7 +186,9 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=clean_environment(**planted.variables(tmp_path, "does-nothing")),
+            env=clean_environment(
+                TMPDIR=str(temporary), **planted.variables(tmp_path, "does-nothing")
+            ),
         )
         running.append(process)
         return process
@@ -216,6 +220,7 @@ def test_a_killed_tuning_leaves_nothing_running_and_goes_on_where_it_was(
     process.wait()
     wait_for(lambda: not alive(str(tmp_path)), 30)
     finished = journal(tmp_path)
+    assert list((tmp_path / "temporary").iterdir()), "its caches could not be removed"
 
     resumed = started("--only", "does-nothing", "--resume")
     _, errors = resumed.communicate(timeout=200)
@@ -226,6 +231,7 @@ def test_a_killed_tuning_leaves_nothing_running_and_goes_on_where_it_was(
     row = next(trial for trial in result["trials"] if trial["name"] == "does-nothing")
     assert row["status"] in ("no difference", "slower", "faster")
     assert len(list(tmp_path.glob(".hotlap/tune-*"))) == 1
+    assert not list((tmp_path / "temporary").iterdir()), "the next one removes them, and its own"
 
 
 def test_an_interrupted_tuning_keeps_its_rows(

@@ -19,9 +19,10 @@ from hotlap.rules import find
 from hotlap.rules.verdict import judge
 from hotlap.settings import Limits
 from hotlap.trials import measuring, merging, runner
-from hotlap.trials.folder import RunFolder, TrialFolder, remove_tree
+from hotlap.trials.folder import RunFolder, TrialFolder
 from hotlap.trials.measuring import Where
 from hotlap.trials.output import tail
+from hotlap.trials.scratch import remove_tree
 
 STEPS_FOR_A_SECOND_LOOK = 8
 

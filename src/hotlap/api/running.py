@@ -5,10 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from hotlap.api.profiling import as_words, working_directory
 from hotlap.errors import UsageError
 from hotlap.recipes import FILE, Recipe
 from hotlap.trials import command as commands
+from hotlap.trials import scratch
 from hotlap.trials.measuring import read_applied
 
 # Passed on to the command; the others either come from the terminal to both, or cannot be caught.
@@ -53,7 +52,7 @@ def run(
     if not chosen:
         code, number = _wait(resolved, dict(os.environ))
         return Ran(code=code, signal=number, recipe=chosen, applied={}, refused={})
-    folder = Path(tempfile.mkdtemp(prefix="hotlap-run-"))
+    folder = scratch.make()
     try:
         settings = {"recipe": dict(chosen.changes), "watch": False, "forgiving": True}
         (folder / "settings.json").write_text(json.dumps(settings))
@@ -64,7 +63,7 @@ def run(
         code, number = _wait(resolved, environment)
         applied, refused = read_applied(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove(folder)
     for name in chosen.changes:
         if name not in applied:
             refused.setdefault(name, "the script never came to where it applies")
@@ -85,7 +84,9 @@ def _choose(recipe: Recipe | str | os.PathLike[str] | None, working: Path) -> Re
 
 def _wait(words: list[str], environment: dict[str, str]) -> tuple[int, int | None]:
     try:
-        process = subprocess.Popen(words, env=environment, preexec_fn=_end_with_us)
+        process = subprocess.Popen(
+            words, env=environment, preexec_fn=_end_with_us, pass_fds=scratch.locks()
+        )
     except OSError as problem:
         raise UsageError(
             f"The command {words[0]} could not be started: {problem.strerror}."

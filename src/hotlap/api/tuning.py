@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -29,6 +27,7 @@ from hotlap.search.book import Request
 from hotlap.search.planning import Choice, Plan, plan
 from hotlap.search.tuner import Found, Tuner
 from hotlap.settings import Limits
+from hotlap.trials import scratch
 from hotlap.trials.folder import RunFolder
 from hotlap.trials.journal import Journal
 from hotlap.trials.measuring import LocalMachine, Where
@@ -281,15 +280,15 @@ def comments(result: Tuning) -> list[str]:
 @contextmanager
 def _caches() -> Any:
     """Caches of this tuning alone: its first compilation is a cold one."""
-    folder = tempfile.mkdtemp(prefix="hotlap-cache-")
+    folder = scratch.make()
     try:
         yield {
-            "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"),
-            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
-            FOLDER_VARIABLE: str(Path(folder) / "samples"),
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+            FOLDER_VARIABLE: str(folder / "samples"),
         }
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove(folder)
 
 
 def _once(warn: Callable[[str], None]) -> Callable[[str], None]:

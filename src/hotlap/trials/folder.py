@@ -25,13 +25,14 @@ import json
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from hotlap.errors import UsageError
 from hotlap.probes import writing
+from hotlap.trials import scratch
+from hotlap.trials.scratch import remove_tree
 
 HOME = ".hotlap"
 IMAGES = "images"
@@ -70,7 +71,7 @@ class TrialFolder:
             for found in spare.glob("writes-*"):
                 _bring(found, self.path / found.name)
         if spare is not None:
-            remove_tree(spare)
+            scratch.remove(spare)
 
 
 def _bring(source: Path, target: Path) -> None:
@@ -87,19 +88,6 @@ def _bring(source: Path, target: Path) -> None:
             if path.is_symlink() or path.is_file():
                 with contextlib.suppress(OSError):
                     shutil.copy2(path, here / name, follow_symlinks=False)
-
-
-def remove_tree(path: Path) -> None:
-    """Like rmtree, also for the folder without permissions that overlayfs leaves behind."""
-    if path.is_dir() and not path.is_symlink():
-        for folder, _, _ in os.walk(path):
-            try:
-                os.chmod(folder, stat.S_IRWXU)
-            except OSError:
-                continue
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 class RunFolder:

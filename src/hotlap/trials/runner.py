@@ -7,12 +7,10 @@ import fcntl
 import json
 import os
 import pty
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import threading
 import time
@@ -24,6 +22,7 @@ from typing import Any
 from hotlap.errors import UsageError
 from hotlap.settings import OVERLAY_VARIABLE, Limits
 from hotlap.trials import command as commands
+from hotlap.trials import scratch
 from hotlap.trials.folder import TrialFolder
 from hotlap.trials.supervisor import readable
 from hotlap.trials.telemetry import Telemetry
@@ -261,7 +260,8 @@ class _Supervisor:
         self._status, status_write = os.pipe()
         self._buffer = b""
         self._answers: list[dict[str, Any]] = []
-        self._spare = Path(tempfile.mkdtemp(prefix="hotlap-"))
+        self._spare = scratch.make()
+        locks = scratch.locks()
         allowed = not in_place and os.environ.get(OVERLAY_VARIABLE) != "0"
         request = {
             "command": command,
@@ -270,6 +270,7 @@ class _Supervisor:
             "uppers": [str(folder.path), str(self._spare)],
             "trial": str(folder.path),
             "terminal": terminal.is_terminal,
+            "locks": locks,
         }
         self._turned_off = not in_place and not allowed
         arguments = [str(_PACKAGES), str(control_read), str(status_write), json.dumps(request)]
@@ -281,7 +282,7 @@ class _Supervisor:
                 stdin=terminal.stdin,
                 stdout=terminal.output,
                 stderr=terminal.output,
-                pass_fds=(control_read, status_write),
+                pass_fds=(control_read, status_write, *locks),
                 start_new_session=True,
             )
         finally:
@@ -301,7 +302,7 @@ class _Supervisor:
             self._process.wait()
         os.close(self._status)
         if not any(self._spare.iterdir()):
-            shutil.rmtree(self._spare, ignore_errors=True)
+            scratch.remove(self._spare)
 
     def say(self, word: bytes) -> None:
         with contextlib.suppress(OSError):

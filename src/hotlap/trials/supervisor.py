@@ -1,7 +1,8 @@
 """The process between hotlap and the command: covers the folders, starts it, and leaves nothing.
 
 It holds a pipe from hotlap. A word on it, or its end (hotlap was killed), stops the command and
-everything it started, daemons included: orphans come to this process as their new parent.
+everything it started, daemons included: orphans come to this process as their new parent. Until
+then it holds the locks of hotlap's temporary folders, which the command may still be writing to.
 Standard library only; started as `python -S -E -c ...` so that it is there in milliseconds.
 """
 
@@ -36,7 +37,7 @@ def main() -> None:
     if not os.read(control, 1):
         return
     try:
-        child = _start(request, libc, (control, status))
+        child = _start(request, libc, (control, status, *request["locks"]))
     except OSError as problem:
         _say(status, {"event": "refused", "reason": problem.strerror, "errno": problem.errno})
         return
