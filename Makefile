@@ -24,7 +24,8 @@ unit: install
 	$(BIN)/pytest tests/unit tests/contract
 
 test: lint
-	$(BIN)/pytest -n 3 --dist worksteal  # they wait more than they compute, also on 2 cores
+	$(BIN)/pytest -n 3 --dist worksteal tests/unit tests/contract
+	$(BIN)/pytest -n 2 --dist worksteal tests/cli  # these measure: one core each
 
 test-gpu: install  # on a machine with a CUDA GPU and a torch built for it
 	$(BIN)/pytest tests/gpu
