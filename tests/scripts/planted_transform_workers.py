@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 def augment(image):
     """Blurs and equalizes one small image, clumsily."""
-    for _ in range(6):
+    for _ in range(16):
         image = image + 0.1 * np.roll(image, 1, axis=0) + 0.1 * np.roll(image, -1, axis=1)
         image = image / np.abs(image).max()
     histogram = [0] * 16
