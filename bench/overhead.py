@@ -49,8 +49,6 @@ import json
 import os
 import platform
 import random
-import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -61,6 +59,8 @@ from typing import Any
 
 import torch
 
+from overhead_loops import STEP_SECONDS, Loop, Took, step_loop, tiny_loop
+from overhead_startup import startup
 from overhead_variants import (
     AGAIN,
     BARE,
@@ -70,15 +70,10 @@ from overhead_variants import (
     PLAIN,
     PROFILER,
     SOURCE,
-    STEP_SECONDS,
     TRACEML,
     Hotlap,
-    Loop,
-    Took,
     TraceML,
     Variant,
-    step_loop,
-    tiny_loop,
     variants,
 )
 
@@ -214,34 +209,6 @@ def of_ten_milliseconds(rounds: list[dict[str, float]]) -> dict[str, dict[str, A
             shares = [share + extra for share, extra in zip(shares, sampler, strict=True)]
         entry.update(share=statistics.median(shares), share_interval=interval(shares))
         found[name] = entry
-    return found
-
-
-def startup() -> dict[str, dict[str, Any]]:
-    """CPU seconds (user and system) of the shortest things hotlap does, medians of five."""
-    known = [str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(known)}
-    script = shutil.which("hotlap", path=str(Path(sys.executable).parent))
-    help_command = [script] if script else [sys.executable, "-m", "hotlap"]
-    commands = {
-        "hotlap --help": [*help_command, "--help"],
-        "import hotlap": [sys.executable, "-c", "import hotlap"],
-        "python alone": [sys.executable, "-c", ""],
-    }
-    found: dict[str, dict[str, Any]] = {}
-    for name, command in commands.items():
-        burned = []
-        for _ in range(6):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            code = subprocess.run(command, env=environment, capture_output=True).returncode
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            burned.append(
-                after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-                if code == 0
-                else None
-            )
-        known = [seconds for seconds in burned[1:] if seconds is not None]  # the first fills caches
-        found[name] = {"cpu_seconds": statistics.median(known) if len(known) == 5 else None}
     return found
 
 

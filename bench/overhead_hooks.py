@@ -31,7 +31,8 @@ import torch
 from torch import nn
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from overhead_variants import BARE, LEAD, PHASES, PLAIN, Hotlap, Loop, step_loop
+from overhead_loops import LEAD, Loop, step_loop
+from overhead_variants import BARE, PHASES, PLAIN, Hotlap
 
 
 class Clocks:

@@ -1,4 +1,4 @@
-"""The loops bench/overhead.py takes steps with, and the tools that watch them or do not."""
+"""The tools bench/overhead.py watches its loops with, put in and taken out again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import json
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 if str(SOURCE) not in sys.path:
@@ -27,11 +26,8 @@ if str(SOURCE) not in sys.path:
 from hotlap.probes.install import install  # noqa: E402
 from hotlap.probes.schedule import BARE, PHASES, Schedule  # noqa: E402
 from hotlap.settings import Limits  # noqa: E402
+from overhead_loops import LEAD, STEP_SECONDS, Loop, Took  # noqa: E402
 
-STEP_SECONDS = 0.010
-LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
-WIDTH = 256
-APART = 0.0015  # seconds
 PLAIN, AGAIN, HOOKS, PROFILER, TRACEML = (
     "plain",
     "plain again",
@@ -41,118 +37,7 @@ PLAIN, AGAIN, HOOKS, PROFILER, TRACEML = (
 )
 
 
-Took = tuple[float, float]  # by the clock, and of CPU time in all threads of this process
 CLOCKS = ("wall", "cpu")
-
-
-# The loop ------------------------------------------------------------------------------------
-
-
-class Rows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Whole batches that exist already: fetching one costs next to nothing."""
-
-    def __init__(self, batches: int, batch: int, width: int) -> None:
-        self._inputs, self._targets = torch.randn(batch, width), torch.randn(batch, width)
-        self._batches = batches
-
-    def __len__(self) -> int:
-        return self._batches
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        if index >= self._batches:
-            raise IndexError(index)
-        return self._inputs, self._targets
-
-
-class Loop:
-    """One model, its optimizer and its loader; `run` takes steps as a user's script would."""
-
-    def __init__(
-        self,
-        layers: list[nn.Module],
-        device: str,
-        *,
-        steps: int,
-        rows: Rows,
-        apart: float = 0.0,
-    ) -> None:
-        self.device = device
-        self.apart = apart  # seconds between two steps
-        self.steps = steps
-        self.model = nn.Sequential(*layers).to(device)
-        self.criterion = nn.MSELoss()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
-        self.loader: DataLoader[Any] = DataLoader(rows, batch_size=None)
-
-    def run(self, batches: Iterator[Any], steps: int) -> None:
-        model, criterion, optimizer = self.model, self.criterion, self.optimizer
-        for _ in range(steps):
-            inputs, targets = next(batches)
-            inputs, targets = inputs.to(self.device), targets.to(self.device)
-            optimizer.zero_grad()
-            loss = criterion(model(inputs), targets)
-            loss.backward()
-            optimizer.step()
-            loss.item()
-            self.rest()
-
-    def rest(self) -> None:
-        if self.apart:
-            until = time.perf_counter() + self.apart
-            while time.perf_counter() < until:
-                pass
-
-    def run_in_traceml(self, batches: Iterator[Any], steps: int) -> None:
-        """The same steps as TraceML's guide writes them for a loop of one's own."""
-        import traceml_ai
-
-        model, criterion, optimizer = self.model, self.criterion, self.optimizer
-        for _ in range(steps):
-            inputs, targets = next(batches)
-            with traceml_ai.trace_step(model):
-                inputs, targets = inputs.to(self.device), targets.to(self.device)
-                optimizer.zero_grad()
-                loss = criterion(model(inputs), targets)
-                loss.backward()
-                optimizer.step()
-                loss.item()
-            self.rest()
-
-    def block(self, run: Callable[[Iterator[Any], int], None]) -> Took:
-        """Seconds per step of one block, with a loader iterator of its own."""
-        batches = iter(self.loader)
-        run(batches, LEAD)
-        self.wait()
-        burned, started = time.process_time(), time.perf_counter()
-        run(batches, self.steps)
-        self.wait()
-        wall, cpu = time.perf_counter() - started, time.process_time() - burned
-        return wall / self.steps, cpu / self.steps
-
-    def wait(self) -> None:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-
-
-def tiny_loop(device: str, steps: int) -> Loop:
-    rows = Rows(steps + LEAD, 1, 1)
-    apart = APART if device == "cuda" else 0.0
-    return Loop([nn.Linear(1, 1, bias=False)], device, steps=steps, rows=rows, apart=apart)
-
-
-def step_loop(device: str, steps: int) -> Loop:
-    """Linear and ReLU layers, as many as make the step about 10 ms; on CUDA it is launch-bound."""
-    batch = 128 if device == "cpu" else 64
-    depth = 8 if device == "cpu" else 100
-    for _ in range(4):
-        layers = [part for _ in range(depth) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-        loop = Loop(layers, device, steps=steps, rows=Rows(steps + LEAD, batch, WIDTH))
-        loop.block(loop.run)
-        measured = statistics.median(loop.block(loop.run)[0] for _ in range(3))
-        if abs(measured / STEP_SECONDS - 1) < 0.05:
-            break
-        depth = max(1, round(depth * STEP_SECONDS / measured))
-    return loop
 
 
 # Putting tools in and taking them out ----------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from hotlap import records
-from hotlap.errors import RecordError
 
 SCHEMA = 1
 FILE = "study.json"
@@ -152,10 +151,7 @@ def encode(answer: Answer) -> bytes:
 
 def decode(text: bytes, *, source: str = "the study") -> Answer:
     content = records.parse(text, source=source, newest=SCHEMA)
-    try:
-        return msgspec.convert(content, Answer)
-    except msgspec.ValidationError as problem:
-        raise RecordError(f"{source} does not fit schema {SCHEMA}: {problem}.") from problem
+    return records.fitted(content, Answer, source=source)
 
 
 def load(path: str | os.PathLike[str]) -> Answer:

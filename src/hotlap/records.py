@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -234,6 +234,8 @@ class Profile(Record, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
+Kind = TypeVar("Kind")
+
 # One function for each older schema: takes that version's dict, answers the next version's.
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
@@ -259,10 +261,16 @@ def decode(text: bytes, *, source: str = "the record") -> Profile:
     content = parse(text, source=source, newest=SCHEMA)
     for version in range(content["schema"], SCHEMA):
         content = MIGRATIONS[version](content)
+    return fitted(content, Profile, source=source)
+
+
+def fitted(content: dict[str, Any], kind: type[Kind], *, source: str) -> Kind:
+    """As what it says it is, checked against its type."""
     try:
-        return msgspec.convert(content, Profile)
+        return msgspec.convert(content, kind)
     except msgspec.ValidationError as problem:
-        raise RecordError(f"{source} does not fit schema {SCHEMA}: {problem}.") from problem
+        schema = content["schema"]
+        raise RecordError(f"{source} does not fit schema {schema}: {problem}.") from problem
 
 
 def encode(profile: Profile) -> bytes:

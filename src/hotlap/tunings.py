@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from hotlap import records
-from hotlap.errors import RecordError
 from hotlap.records import Profile
 
 SCHEMA = 1
@@ -173,10 +172,7 @@ def encode(tuning: Tuning) -> bytes:
 
 def decode(text: bytes, *, source: str = "the tuning") -> Tuning:
     content = records.parse(text, source=source, newest=SCHEMA)
-    try:
-        return msgspec.convert(content, Tuning)
-    except msgspec.ValidationError as problem:
-        raise RecordError(f"{source} does not fit schema {SCHEMA}: {problem}.") from problem
+    return records.fitted(content, Tuning, source=source)
 
 
 def load(path: str | os.PathLike[str]) -> Tuning:

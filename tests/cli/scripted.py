@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
@@ -32,3 +34,15 @@ def clean_environment(**extra: str) -> dict[str, str]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HOTLAP")}
     plain["PATH"] = str(Path(sys.executable).parent) + os.pathsep + plain["PATH"]
     return {**plain, **extra}
+
+
+def alive(word: str) -> list[psutil.Process]:
+    """Processes whose command line holds it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(word in part for part in process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from scripted import clean_environment
+from scripted import alive, clean_environment
 
 from hotlap.studies import STUDIES
 
@@ -44,7 +43,7 @@ def test_every_study_answers_its_question_quickly(name: str, tmp_path: Path) -> 
     check_files(answer, Path(answer["folder"]))
     assert answer["complete"]
     assert all(cell["figures"] for cell in answer["cells"] if cell["status"] == "measured")
-    assert not processes(str(tmp_path))
+    assert not alive(str(tmp_path))
 
 
 def check_table(answer: dict[str, Any], output: str) -> None:
@@ -90,17 +89,6 @@ def check_files(answer: dict[str, Any], folder: Path) -> None:
     assert [row["row"] for row in rows] == [row["name"] for row in answer["rows"]]
 
 
-def processes(word: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(word in part for part in process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 def test_an_interrupted_study_keeps_its_cells_and_goes_on(tmp_path: Path) -> None:
     command = words("study", "workers", "--quick", "--device", "cpu")
     started = subprocess.Popen(
@@ -125,7 +113,7 @@ def test_an_interrupted_study_keeps_its_cells_and_goes_on(tmp_path: Path) -> Non
     assert started.returncode == 130, errors
     assert "1 of 2 cells are kept" in errors
     assert "Best: 0 workers" in output
-    assert not processes(str(tmp_path))
+    assert not alive(str(tmp_path))
     resumed = subprocess.run(
         [*command, "--resume"],
         cwd=tmp_path,

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import planted
-import psutil
 import pytest
-from scripted import SCRIPTS, clean_environment
+from scripted import SCRIPTS, alive, clean_environment
 
 
 class Tuned:
@@ -159,17 +158,6 @@ def test_faults_are_rows_with_reasons_and_leave_nothing_behind(
     page = (Path(tuned.result["folder"]) / "report.html").read_text()
     assert "&lt;b&gt;" in page
     assert "the first line <b>" not in page
-
-
-def alive(word: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(word in part for part in process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 @pytest.fixture

@@ -362,30 +362,6 @@ def test_what_the_first_epoch_costs_counts_before_a_cache_has_paid() -> None:
     assert row(long, "sample-cache 50").status == FASTER
 
 
-class Resumed(Simulated):
-    """Has every run already: a budget that is spent does not stop what costs nothing."""
-
-    def knows(self, recipe: Recipe, *, full: bool) -> bool:
-        return True
-
-
-def test_runs_that_are_there_already_need_no_budget() -> None:
-    factors = {"loader-workers": 2.0, "channels-last": 1.3}
-    assert tuned(Simulated(factors), budget=1.0).winner is None
-    found = tuned(Resumed(factors), budget=1.0)
-    assert found.winner is not None
-    assert found.winner.speedup.low > 2.0
-
-
-def test_what_the_budget_lacks_is_said() -> None:
-    said: list[str] = []
-    machine = Simulated({"loader-workers": 2.0})
-    first = machine.run(Recipe(), limit=60)
-    request = Request(choice=Choice(), budget=20.0)
-    Tuner(machine, profile(), first, request, say=said.append).tune()
-    assert any("s are left" in text and "takes about" in text for text in said)
-
-
 def test_what_is_not_named_with_only_is_not_tried_though_it_is_allowed() -> None:
     found = tuned(Simulated({}), only=("channels-last",), allow=("batch-size",))
     assert row(found, "batch-size").reason == "not named with --only"

@@ -1,0 +1,44 @@
+"""What a budget buys, and what it need not pay for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from simulated import Simulated, profile
+
+from hotlap.recipes import Recipe
+from hotlap.search.book import Request
+from hotlap.search.planning import Choice
+from hotlap.search.tuner import Found, Tuner
+
+
+def tuned(machine: Simulated, budget: float) -> Found:
+    first = machine.run(Recipe(), limit=60)
+    return Tuner(machine, profile(), first, Request(choice=Choice(), budget=budget)).tune()
+
+
+class Resumed(Simulated):
+    """Has every run already: a budget that is spent does not stop what costs nothing."""
+
+    def knows(self, recipe: Recipe, *, full: bool) -> bool:
+        return True
+
+
+def test_runs_that_are_there_already_need_no_budget() -> None:
+    factors = {"loader-workers": 2.0, "channels-last": 1.3}
+    assert tuned(Simulated(factors), budget=1.0).winner is None
+    found = tuned(Resumed(factors), budget=1.0)
+    assert found.winner is not None
+    assert found.winner.speedup.low > 2.0
+
+
+def test_what_the_budget_lacks_is_said() -> None:
+    said: list[str] = []
+    machine = Simulated({"loader-workers": 2.0})
+    first = machine.run(Recipe(), limit=60)
+    request = Request(choice=Choice(), budget=20.0)
+    Tuner(machine, profile(), first, request, say=said.append).tune()
+    assert any("s are left" in text and "takes about" in text for text in said)
