@@ -17,9 +17,12 @@ settings.load_profile("hotlap")
 
 @pytest.fixture
 def in_python(tmp_path):
-    """Runs code in a fresh interpreter, which may patch torch as it likes; answers its output."""
+    """Runs code in a fresh interpreter, which may patch torch as it likes; answers its output.
 
-    def run(code: str, *arguments: str) -> str:
+    With `fails`, the code has to end with an error nobody caught, and its traceback is answered.
+    """
+
+    def run(code: str, *arguments: str, fails: bool = False) -> str:
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *arguments],
             capture_output=True,
@@ -27,7 +30,7 @@ def in_python(tmp_path):
             cwd=tmp_path,
             timeout=120,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == int(fails), done.stdout + done.stderr
+        return done.stderr if fails else done.stdout
 
     return run

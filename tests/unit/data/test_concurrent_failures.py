@@ -281,10 +281,10 @@ def test_an_interrupt_raised_by_the_dataset_is_no_failed_sample():
 
 
 def test_a_killed_worker_is_an_error_and_not_a_hang(in_python):
-    """In an interpreter of its own: torch's signal handler may raise anywhere, and twice."""
+    """Nothing catches it: torch's signal handler may raise anywhere, also in an `except`."""
     said = in_python(
         """
-        import os, signal, sys
+        import os, signal
         from torch.utils.data import DataLoader
         from hotlap.data.concurrent import Concurrent
 
@@ -294,15 +294,11 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(in_python):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return index
 
-        def stopped(*problem):
-            os.write(1, b"stopped")
-            os._exit(0)
-
-        sys.excepthook = stopped  # an `except` could itself be left by the handler's error
         list(DataLoader(Concurrent(Deadly(range(64))), 8, num_workers=1))
-        """
+        """,
+        fails=True,
     )
-    assert said == "stopped"
+    assert "Traceback" in said  # and no more: the handler may break off its printing, too
 
 
 def test_threads_keep_nothing_of_the_last_batch():

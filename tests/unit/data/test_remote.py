@@ -328,7 +328,7 @@ def test_hiccups_are_tried_again_and_giving_up_says_how_often(late, times):
 
 
 def test_a_killed_worker_is_an_error_and_not_a_hang(folder, in_python):
-    """In an interpreter of its own: torch's signal handler may raise anywhere, and twice."""
+    """Nothing catches it: torch's signal handler may raise anywhere, also in an `except`."""
     said = in_python(
         """
         import os, signal, sys
@@ -341,12 +341,9 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(folder, in_python):
             return data[0]
 
         data = Objects([f"{at}.bin" for at in range(20)], sys.argv[1], decode=decode)
-        try:
-            list(DataLoader(data, 5, num_workers=1))
-        except (RuntimeError, OSError, EOFError):
-            os.write(1, b"stopped")
-            os._exit(0)
+        list(DataLoader(data, 5, num_workers=1))
         """,
         str(folder),
+        fails=True,
     )
-    assert said == "stopped"
+    assert "Traceback" in said  # and no more: the handler may break off its printing, too
