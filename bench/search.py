@@ -23,6 +23,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from hotlap import stats
 from hotlap.api import tune
 from hotlap.api.profiling import conclude
@@ -172,7 +174,13 @@ def main() -> None:
             )
             print("  best", everything["best"], "\n  found", search["recipe"], flush=True)
             if target:
-                result = {"python": platform.python_version(), "rows": rows}
+                result = {
+                    "python": platform.python_version(),
+                    "torch": str(torch.__version__),
+                    "machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0]},
+                    "catalogue": CATALOGUE,
+                    "rows": rows,
+                }
                 target.write_text(json.dumps(result, indent=1) + "\n")
 
 

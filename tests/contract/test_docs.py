@@ -18,7 +18,7 @@ from hotlap.api.tuning import TIMED
 from hotlap.cli import app
 from hotlap.optimizations import OPTIMIZATIONS
 from hotlap.probes import losses
-from hotlap.probes.schedule import MOST_GUARDED
+from hotlap.probes.schedule import FEWEST_GUARDED, MOST_GUARDED
 from hotlap.recipes import FILE
 from hotlap.reports import tuning as report
 from hotlap.rules import RULES
@@ -144,6 +144,8 @@ FIGURES = (
     f"{TIMED.guard_steps} of them, more while they fit into {TIMED.guard_fill:g} s "
     f"({MOST_GUARDED} at most), and fewer if they take {TIMED.guard_seconds:g} s",
     f"{TIMED.guard_steps} to {MOST_GUARDED}; more where a step",
+    f"but {FEWEST_GUARDED} at least",
+    f"never fewer than the {guarding.LEAST_STEPS} it takes",
     f"less than {({5: 'five'})[int(guarding.BLATANT)]} times as much",
     f"windows of {TIMED.window_seconds:g} s",
     f"agree within {TIMED.tolerance * 100:g} %, for {TIMED.seconds:g} s at most",

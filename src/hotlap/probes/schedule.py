@@ -19,6 +19,8 @@ WARMUP, BARE, PHASES, MEMORY, KERNELS, DONE = (
 SMALLEST_WINDOW = 5
 AGREEING_WINDOWS = 3
 MOST_GUARDED = 192  # steps
+FEWEST_GUARDED = 14  # with those of the windows that follow it is enough to tell
+LONGEST_GUARDED = 16  # times what the guard is given, for steps that slow
 PATIENCE = 10  # steps in a row that do not count; beyond that, all of them are like this
 
 
@@ -101,10 +103,12 @@ class Schedule:
         return self._counting and self._over_limits(now)
 
     def _guarded(self, now: float) -> bool:
-        """Whether the guard has its steps, or has had its time."""
-        since = now - (self._began or now)
-        enough = len(self._taken) >= self.guard_steps and since >= self.guard_fill
-        return enough or since >= self.guard_seconds
+        """Whether the guard has its steps, or has had its time; slow steps get more of that."""
+        since, taken = now - (self._began or now), len(self._taken)
+        if taken >= self.guard_steps and since >= self.guard_fill:
+            return True
+        patient = LONGEST_GUARDED if taken < FEWEST_GUARDED else 1
+        return since >= self.guard_seconds * patient
 
     def _over_limits(self, now: float) -> bool:
         return self.counted_steps >= self.steps or now >= (self._deadline or now + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -168,6 +168,10 @@ class Book:
     def proves(self, reference: Recipe, candidate: Recipe) -> bool:
         return comparing.proven(self.runs(reference), self.runs(candidate), self.spread())
 
+    def may_prove(self, reference: Recipe, candidate: Recipe, *, most: int) -> bool:
+        runs, noise = (self.runs(reference), self.runs(candidate)), self.spread()
+        return comparing.may_be_proven(*runs, noise, most=most)
+
     def spread_of_peaks(self) -> Spread:
         return comparing.spread(list(self._runs.values()), self._memory)
 
@@ -180,14 +184,30 @@ class Book:
         runs, noise = (self.runs(reference), self.runs(candidate)), self.spread_of_peaks()
         return comparing.proven(*runs, noise, figure=self._memory)
 
-    def guard(self, recipe: Recipe) -> Guard:
-        plain = [run for run in self.runs(BASELINE) if run.status is None]
+    def guard(self, recipe: Recipe, reference: Recipe = BASELINE) -> Guard:
+        """Whether it learns as it should. A loss that is no number is refused, allowed or not."""
+        like = self.like(recipe, reference)
+        plain = [run for run in self.runs(like) if run.status is None]
         found = guarding.check(
             [run.losses for run in plain if not run.seed],
             [run.losses for run in self.runs(recipe) if run.status is None],
             [run.losses for run in plain if run.seed],
         )
-        on_purpose = any(optimizations.named(n).NUMERICS == "changes" for n in recipe.changes)
-        if found.status == guarding.CHANGED and on_purpose:
+        is_number = found.status == guarding.UNCLEAR or found.difference is not None
+        if like == BASELINE and _on_purpose(recipe) and is_number:
             return Guard(status=guarding.PASSED, reason="changes what is learned, as allowed")
         return found
+
+    def like(self, recipe: Recipe, reference: Recipe) -> Recipe:
+        """What it should learn like: the baseline; the reference, if both change it on purpose."""
+        purpose = _on_purpose(recipe)
+        return reference if purpose and purpose == _on_purpose(reference) else BASELINE
+
+
+def _on_purpose(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """The changes that are there to change what is learned."""
+    return {
+        name: settings
+        for name, settings in recipe.changes.items()
+        if optimizations.named(name).NUMERICS == "changes"
+    }

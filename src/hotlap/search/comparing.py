@@ -127,6 +127,24 @@ def proven(
     return strict is not None and strict.low > 1.0
 
 
+def may_be_proven(
+    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, most: int
+) -> bool:
+    """Whether runs up to `most` of the candidate, each in turn with the reference, could prove it.
+
+    Hopefully: as if it were better than it looks by what chance may well have taken from it.
+    """
+    now = speedup(reference, candidate, noise)
+    if now is None:
+        return False
+    slow, fast = len(costs(reference)), len(costs(candidate))
+    more = max(0, most - fast)
+    error = noise.deviation * math.sqrt(1 / slow + 1 / fast)
+    later = noise.deviation * math.sqrt(1 / (slow + more) + 1 / (fast + more))
+    half = stats.student(noise.degrees + 2 * more, ACCEPTED) * later
+    return math.log(now.ratio) + error > half
+
+
 def floor(runs: Sequence[Run], noise: Spread) -> Noise:
     """What two single runs of the same thing may differ by."""
     half = stats.student(noise.degrees) * noise.deviation * math.sqrt(2)

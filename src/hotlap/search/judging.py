@@ -10,6 +10,7 @@ from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Gua
 
 BETTER = (FASTER, SMALLER)
 WORTH_MORE_RUNS = 1.01
+MOST_RUNS = 4  # of one recipe, to decide about it
 SMALLER_BY = 1.02
 SLOWEST_FOR_MEMORY = 1.5
 
@@ -80,13 +81,15 @@ def too_slow(book: Book, recipe: Recipe, reference: Recipe) -> bool:
 
 
 def is_hopeless(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:
-    """Even if it were better it would not be by much: more runs are for others."""
+    """If it is better at all, then by too little to show: more runs are for others."""
     if goal == "memory":
         less = book.shrinkage(reference, recipe)
         small = less is None or less.ratio < SMALLER_BY
         return small or too_slow(book, recipe, reference)
     ratio = book.speedup(reference, recipe)
-    return ratio is None or ratio.ratio < WORTH_MORE_RUNS
+    if ratio is None or ratio.ratio < WORTH_MORE_RUNS:
+        return True
+    return not book.may_prove(reference, recipe, most=MOST_RUNS)
 
 
 def is_proven(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:

@@ -122,7 +122,10 @@ def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | N
 
 
 def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The promising ones that can go together: the first settings of each, the best ones first."""
+    """The promising ones that can go together: the first settings of each, the best ones first.
+
+    One that changes what is learned comes by itself: in a bundle the guard could see nothing else.
+    """
     chosen: list[Candidate] = []
     least = max(WORTH_BUNDLING, OF_THE_BEST * max((one.promise for one in candidates), default=0))
     for candidate in candidates:
@@ -131,6 +134,7 @@ def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
         clash = taken & set(one.CONFLICTS) or any(
             candidate.name in optimizations.named(name).CONFLICTS for name in taken
         )
-        if candidate.first and candidate.promise >= least and not clash:
+        alone = one.NUMERICS == "changes"
+        if candidate.first and candidate.promise >= least and not clash and not alone:
             chosen.append(candidate)
     return chosen

@@ -40,7 +40,6 @@ from hotlap.tunings import (
 )
 
 MOST_BUNDLES = 3
-MOST_RUNS = 4  # of one recipe, to decide about it
 FINAL_RUNS = 3  # of the winner and the baseline, at least
 WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
 AGREE_WITHIN = 1.05  # two runs of the baseline; else a third is made
@@ -224,13 +223,13 @@ class Tuner:
                 rows.row(name, recipe, NOT_APPLICABLE, refused, [run], against=against)
             )
         while True:
-            guard = book.guard(recipe)
+            guard = book.guard(recipe, reference)
             doubted = guard.status == guarding.CHANGED and not self._stands(guard, recipe)
             decided = self._is_decided(recipe, reference, guard, doubted=doubted)
-            if decided or len(book.runs(recipe)) >= MOST_RUNS:
+            if decided or len(book.runs(recipe)) >= judging.MOST_RUNS:
                 return self._judge(name, recipe, reference, guard)
             try:
-                other = BASELINE if doubted else reference
+                other = book.like(recipe, reference) if doubted else reference
                 book.in_turn(other, recipe, reserve=self._reserve())
             except OutOfBudget:
                 return self._judge(name, recipe, reference, guard)
@@ -285,7 +284,7 @@ class Tuner:
         if not book.runs(rest):
             book.run(rest, reserve=self._last())
         gain = book.speedup(rest, best)
-        if gain is not None and not gain.low > 1.0 and len(book.runs(rest)) < MOST_RUNS:
+        if gain is not None and not gain.low > 1.0 and len(book.runs(rest)) < judging.MOST_RUNS:
             with contextlib.suppress(OutOfBudget):
                 book.in_turn(best, rest, reserve=self._reserve())  # the other parts come first
             gain = book.speedup(rest, best)
@@ -294,7 +293,7 @@ class Tuner:
             self._add(rows.failed(f"without {name}", rest, last, against="the best so far"))
             return
         self._gains[name] = gain
-        guard = book.guard(rest)
+        guard = book.guard(rest, best)
         dropped = not self._contributes(name, gain) and guard.status != guarding.CHANGED
         if dropped:
             self._best = rest

@@ -290,6 +290,8 @@ class LocalMachine:
         cold = recipe.compiled not in self._compiled
         self._compiled.add(recipe.compiled)
         run = as_run(measured, folder, cold=cold, seed=seed)
+        if run.status == TIMED_OUT and limit < self._timeout:
+            run = msgspec.structs.replace(run, reason=f"{run.reason}: the budget was spent")
         filling = recipe.fills not in self._filled and not _left_alone(recipe, measured)
         self._filled.add(recipe.fills)
         return msgspec.structs.replace(run, filling=filling), measured

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotlap.probes.schedule import BARE, DONE, KERNELS, MEMORY, PATIENCE, PHASES, WARMUP, Schedule
+from hotlap.search import guarding
 
 
 class Run:
@@ -223,9 +224,17 @@ GUARD = {"bare": True, "guard_steps": 48, "guard_seconds": 6.0}
         (0.001, 2.0, 192),  # no more than these
         (0.03125, 2.0, 65),  # as many as two seconds hold; the first one starts the clock
         (0.1, 2.0, 48),  # longer than two seconds, but these are needed
-        (1.0, 2.0, 7),  # longer than the guard may take
+        (0.25, 2.0, 25),  # all that six seconds hold
+        (1.0, 2.0, 14),  # fewer could not tell
+        (30.0, 2.0, 5),  # longer than anybody waits
     ],
 )
 def test_the_guard_gets_its_steps_and_more_where_they_are_short(seconds, fill, steps):
     run = Run(**GUARD, guard_fill=fill).until_done(lambda index: seconds)
     assert run.sizes(WARMUP) == [steps]
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.6, 1.0, 2.0, 4.0, 6.0])
+def test_trials_of_slow_steps_have_as_many_as_the_guard_needs(seconds):
+    run = Run(**GUARD, guard_fill=2.0, seconds=5.0, window_seconds=0.4)
+    assert len(run.until_done(lambda index: seconds).stages) >= guarding.LEAST_STEPS

@@ -63,6 +63,26 @@ def test_accepting_is_stricter_than_showing() -> None:
     assert comparing.proven([run(math.exp(half * 3))], fast, noise)
 
 
+@pytest.mark.parametrize(
+    ("gain", "noise", "worth"),
+    [(1.02, 0.05, False), (1.02, 0.002, True), (1.3, 0.05, True), (1.1, 0.002, True)],
+)
+def test_more_runs_are_for_what_they_could_prove(gain: float, noise: float, worth: bool) -> None:
+    spread = comparing.Spread(deviation=noise, degrees=6.0)
+    slow, fast = [run(1.0), run(1.0)], [run(1.0 / gain)]
+    assert comparing.may_be_proven(slow, fast, spread, most=4) is worth
+
+
+def test_what_is_proven_with_all_its_runs_may_be_proven() -> None:
+    chance = random.Random(4)
+    for _ in range(200):
+        gain = math.exp(chance.uniform(0.0, 0.2))
+        slow, fast = noisy(chance, 1.0, 0.03, 4), noisy(chance, 1.0 / gain, 0.03, 4)
+        spread = comparing.spread([slow, fast])
+        if comparing.proven(slow, fast, spread):
+            assert comparing.may_be_proven(slow, fast, spread, most=4)
+
+
 def test_samples_are_compared_where_they_are_known_and_steps_otherwise() -> None:
     assert comparing.cost(run(0.8)) == pytest.approx(0.1)
     assert comparing.cost(Run(folder="x", step_seconds=0.8)) == 0.8

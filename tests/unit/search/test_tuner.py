@@ -219,6 +219,30 @@ def test_learning_changing_ones_are_tried_only_when_allowed() -> None:
     assert found.winner.recipe["batch-size"]["factor"] == 2
 
 
+def test_what_is_added_to_one_that_was_allowed_is_guarded_all_the_same() -> None:
+    factors = {"batch-size 2 sqrt": 3.0, "channels-last": 2.0, "loader-workers": 1.5}
+    machine = Simulated(factors, worse={"batch-size": 1.0, "channels-last": 1.0})
+    found = tuned(machine, allow=("batch-size",))
+    assert found.winner is not None
+    assert set(found.winner.recipe) == {"batch-size", "loader-workers"}
+    assert row(found, "channels-last").status == CHANGED
+    assert found.winner.guard.reason == "changes what is learned, as allowed"
+
+
+def test_no_number_is_allowed_to_nobody() -> None:
+    class Broken(Simulated):
+        def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+            run = super().run(recipe, limit=limit, seed=seed)
+            if "batch-size" not in recipe.changes:
+                return run
+            return msgspec.structs.replace(run, losses=(*run.losses[:30], *(None,) * 30))
+
+    found = tuned(Broken({"batch-size": 3.0}), only=("batch-size",), allow=("batch-size",))
+    assert found.winner is None
+    assert row(found, "batch-size 2 sqrt").status == CHANGED
+    assert "not a number from step 31 on" in row(found, "batch-size 2 sqrt").reason
+
+
 def test_every_optimization_has_a_row_and_those_that_do_not_apply_say_why() -> None:
     from hotlap.optimizations import OPTIMIZATIONS
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from hotlap.recipes import Recipe
+from hotlap.settings import Limits
 from hotlap.trials import measuring
 from hotlap.trials.folder import TrialFolder
-from hotlap.trials.measuring import Measured
+from hotlap.trials.measuring import LocalMachine, Measured, Where
 from hotlap.trials.runner import Outcome
 
 
@@ -22,12 +23,16 @@ def folder(tmp_path: Path) -> TrialFolder:
     return found
 
 
-def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
-    folder.output.write_text(output)
-    measured = Measured(
+def ended(**outcome: Any) -> Measured:
+    """A trial in which no step was measured."""
+    return Measured(
         outcome=Outcome(seconds=9.0, **outcome), record=None, raws=[], applied={}, refused={}
     )
-    return measuring.as_run(measured, folder, cold=False)
+
+
+def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
+    folder.output.write_text(output)
+    return measuring.as_run(ended(**outcome), folder, cold=False)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,24 @@ def test_trouble_has_a_status_and_a_reason(
     run = nothing(folder, output, **outcome)
     assert run.status == status
     assert reason in run.reason
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [(30.0, "no step for 9 s: the budget was spent"), (400.0, "no step for 9 s")],
+)
+def test_a_trial_that_the_budget_cut_off_says_so(
+    folder: TrialFolder, monkeypatch: pytest.MonkeyPatch, left: float, reason: str
+) -> None:
+    monkeypatch.setattr(measuring, "measure", lambda *args, **kwargs: ended(stopped="timeout"))
+    machine = LocalMachine(
+        Where(words=["train.py"], working=Path.cwd()),
+        lambda name: folder,
+        timed=Limits(),
+        full=Limits(),
+        timeout=300.0,
+    )
+    assert machine.timed(Recipe(), limit=left)[0].reason == reason
 
 
 def test_the_last_error_is_the_reason_and_stays_one_line(folder: TrialFolder) -> None:
