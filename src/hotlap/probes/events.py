@@ -1,4 +1,7 @@
-"""CUDA events on the stream that trains, used again window after window: making one is felt."""
+"""CUDA events on the stream that trains, used again window after window: making one is felt.
+
+torch's C functions are called as they are: each Python function around them is felt, too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ class Events:
         self._torch = torch
         self._device = device
         self._current = torch._C._cuda_getCurrentStream
+        self._record = torch._C._CudaEventBase.record
         self._index = device.index or 0
         self._key: Any = None
         self._stream: Any = None
@@ -24,7 +28,7 @@ class Events:
             self._key, self._stream = key, self._torch.cuda.current_stream(self._device)
         event = self._free.pop() if self._free else self._torch.cuda.Event(enable_timing=True)
         self._used.append(event)
-        event.record(self._stream)
+        self._record(event, self._stream)
         return event
 
     def release(self) -> None:

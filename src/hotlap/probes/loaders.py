@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+SHORT = 1e-4  # seconds: what came as fast waited for nobody
+MANY = 16
 
 
 def samples_in(batch: Any, depth: int = 0) -> int | None:
@@ -67,6 +69,7 @@ class LoaderWatch:
         self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.wait_seconds = 0.0  # within phases windows, with the CPU the waiting thread burned
         self.wait_cpu_seconds = 0.0
+        self._short = 0  # fetches in a row
         self.workers_cpu_seconds = 0.0
         self.workers_wall_seconds = 0.0
         self._window: dict[int, float] = {}
@@ -111,6 +114,22 @@ class LoaderWatch:
 
     def trained_on(self, loader: int) -> None:
         self.trained[loader] = self.trained.get(loader, 0) + 1
+
+    @property
+    def asks_for_cpu(self) -> bool:
+        """Reading the CPU clock is felt: not where fetch after fetch takes no time."""
+        return self._short < MANY
+
+    def waited(self, seconds: float, cpu_seconds: float | None) -> None:
+        """For a batch; `cpu_seconds` is None where nobody read that clock."""
+        if seconds < SHORT:
+            self._short += 1
+        else:
+            self._short = 0
+            if cpu_seconds is None:
+                return  # the next one's are read again
+        self.wait_seconds += seconds
+        self.wait_cpu_seconds += seconds if cpu_seconds is None else cpu_seconds
 
     def open_window(self) -> None:
         """Called by the training thread, as `close_window` is."""
@@ -225,7 +244,9 @@ def install(torch: Any, recorder: Recorder) -> None:
         timing = recorder.timing
         if timing:
             recorder.enter(INPUT)
-            wall, cpu = time.perf_counter(), time.thread_time()
+            watch = recorder.loaders
+            cpu = time.thread_time() if watch.asks_for_cpu else None
+            wall = time.perf_counter()
         batch: Any = nothing
         inside.a_loader = True
         try:
@@ -233,9 +254,8 @@ def install(torch: Any, recorder: Recorder) -> None:
         finally:
             inside.a_loader = False
             if timing:
-                watch = recorder.loaders
-                watch.wait_seconds += time.perf_counter() - wall
-                watch.wait_cpu_seconds += time.thread_time() - cpu
+                took = time.perf_counter() - wall
+                watch.waited(took, None if cpu is None else time.thread_time() - cpu)
             if batch is not nothing:
                 recorder.fetched(self, batch)
             recorder.leave(INPUT)  # last: what follows at once can share its event

@@ -51,7 +51,7 @@ class Passes:
         capturing = None
         if device is not None:
             self.events = Events(self._torch, device)
-            capturing = self._torch.cuda.is_current_stream_capturing
+            capturing = self._torch._C._cuda_isCurrentStreamCapturing
         self.timeline = Timeline(time.perf_counter_ns, self.events, thread, capturing)
         self.sampler = Sampler(thread, lambda: self.timeline.now)
         self._opened = time.time()

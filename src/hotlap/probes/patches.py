@@ -102,8 +102,7 @@ class Doors:
             finally:
                 recorder.leave(TRANSFER)
             if result.is_cuda:
-                size = result.numel() * result.element_size()
-                self._ledger.copied(size, places.here(2), pinned=tensor.is_pinned)
+                self._ledger.copied(result.nbytes, places.here(2), pinned=tensor.is_pinned)
             return result
 
         return copy

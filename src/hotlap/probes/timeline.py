@@ -63,11 +63,11 @@ class Timeline:
         self._left = False
 
     def leave(self, phase: str) -> None:
-        if get_ident() != self._thread or (self._is_capturing and self._is_capturing()):
-            return
         stack = self._stack
+        if phase not in stack or get_ident() != self._thread:
+            return  # its beginning was not ours, so its end is not
         # A step that raised leaves its phase on the stack: unwind down to the one that ends.
-        while stack and stack.pop() != phase:
+        while stack.pop() != phase:
             pass
         self._left = True
         following = stack[-1] if stack else GAP if phase == FORWARD else OTHER

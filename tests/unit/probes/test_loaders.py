@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 
-from hotlap.probes.loaders import LoaderWatch, samples_in
+from hotlap.probes.loaders import MANY, SHORT, LoaderWatch, samples_in
 
 
 class Encoding:
@@ -125,6 +125,23 @@ def test_waiting_is_told_apart_only_where_there_was_any():
     watch.wait_seconds, watch.wait_cpu_seconds = 2.0, 0.5
     watch.workers_wall_seconds, watch.workers_cpu_seconds = 4.0, 3.0
     assert watch.split() == {"wait_cpu_share": 0.25, "workers_cpu_share": 0.75}
+
+
+def test_the_cpu_clock_is_read_again_as_soon_as_a_fetch_takes_long():
+    watch = LoaderWatch()
+    for _ in range(MANY):
+        assert watch.asks_for_cpu
+        watch.waited(SHORT / 2, SHORT / 4)
+    assert not watch.asks_for_cpu
+    before = watch.wait_seconds, watch.wait_cpu_seconds
+    watch.waited(SHORT / 2, None)  # waited for nobody: burned
+    assert watch.wait_seconds - before[0] == pytest.approx(SHORT / 2)
+    assert watch.wait_cpu_seconds - before[1] == pytest.approx(SHORT / 2)
+    watch.waited(1.0, None)  # who knows what it did
+    assert watch.wait_seconds < 1
+    assert watch.asks_for_cpu
+    watch.waited(1.0, 0.25)
+    assert watch.split()["wait_cpu_share"] == pytest.approx(0.25, rel=0.01)
 
 
 def test_workers_that_vanish_within_a_window_are_left_out():

@@ -147,6 +147,25 @@ def test_leaving_what_was_never_entered_leaves_an_empty_stack(timeline, clock):
     assert milliseconds(split(timeline.marks)[0]) == {OTHER: 1}
 
 
+def test_what_a_graph_records_is_not_marked_nor_is_its_end(clock):
+    capturing = []
+    timeline = Timeline(clock, None, is_capturing=lambda: bool(capturing))
+    timeline.boundary()
+    timeline.enter(FORWARD)
+    clock.pass_(1)
+    capturing.append("a graph")
+    timeline.enter(OPTIMIZER)
+    clock.pass_(1)
+    capturing.clear()
+    timeline.leave(OPTIMIZER)  # recording ended in between
+    clock.pass_(1)
+    timeline.leave(FORWARD)
+    clock.pass_(1)
+    timeline.boundary()
+    (stretch,) = split(timeline.marks)
+    assert milliseconds(stretch) == {FORWARD: 3, OTHER: 1}
+
+
 def test_a_boundary_inside_a_phase_splits_it(timeline, clock):
     timeline.boundary()
     timeline.enter(INPUT)
