@@ -7,6 +7,8 @@ more, for what was measured before has drifted), the recipes it tried against al
 runs, among them those that prove what it says, against one run of each.
 
     python bench/search.py --json bench/results/search-cpu.json
+
+`--again` takes what trying everything gave from an earlier result and only searches anew.
 """
 
 from __future__ import annotations
@@ -144,8 +146,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", action="append")
+    parser.add_argument("--again", type=Path, help="an earlier result")
     options = parser.parse_args()
     rows = []
+    before = json.loads(options.again.read_text())["rows"] if options.again else []
+    known = {row["script"]: row["exhaustive"] for row in before}
     target = options.json.absolute() if options.json else None
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -153,7 +158,7 @@ def main() -> None:
             if options.only and not any(word in name for word in options.only):
                 continue
             script = ROOT / name
-            everything = exhaustive(script)
+            everything = known.get(name) or exhaustive(script)
             search = searched(script, everything["best"])
             share = face_to_face(script, Recipe(search["recipe"]), Recipe(everything["best"]))
             row = {

@@ -168,9 +168,11 @@ class Book:
     def proves(self, reference: Recipe, candidate: Recipe) -> bool:
         return comparing.proven(self.runs(reference), self.runs(candidate), self.spread())
 
-    def may_prove(self, reference: Recipe, candidate: Recipe, *, most: int) -> bool:
+    def may_prove(
+        self, reference: Recipe, candidate: Recipe, *, most: int, promise: float | None
+    ) -> bool:
         runs, noise = (self.runs(reference), self.runs(candidate)), self.spread()
-        return comparing.may_be_proven(*runs, noise, most=most)
+        return comparing.may_be_proven(*runs, noise, most=most, promise=promise)
 
     def spread_of_peaks(self) -> Spread:
         return comparing.spread(list(self._runs.values()), self._memory)

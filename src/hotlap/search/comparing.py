@@ -27,6 +27,7 @@ PRIOR_SPREAD_OF_DEVICES = 0.001  # of what their allocator hands out
 PRIOR_DEGREES = 3.0
 SHOWN = 0.975  # the upper end of a 95 % interval
 ACCEPTED = 0.993
+SURPRISE = 0.03  # what a gain may well differ by from what was promised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,21 +129,32 @@ def proven(
 
 
 def may_be_proven(
-    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, most: int
+    reference: Sequence[Run],
+    candidate: Sequence[Run],
+    noise: Spread,
+    *,
+    most: int,
+    promise: float | None = None,
 ) -> bool:
     """Whether runs up to `most` of the candidate, each in turn with the reference, could prove it.
 
-    Hopefully: as if it were better than it looks by what chance may well have taken from it.
+    Asked hopefully: it may be better than it looks by what chance may well have taken from it. But
+    of one that promises to save little (a share of the step), much is more likely to be luck.
     """
     now = speedup(reference, candidate, noise)
     if now is None:
         return False
     slow, fast = len(costs(reference)), len(costs(candidate))
     more = max(0, most - fast)
+    expected = math.log(now.ratio)
     error = noise.deviation * math.sqrt(1 / slow + 1 / fast)
+    if promise is not None:
+        seen, told = error**-2, max(SURPRISE, promise) ** -2
+        expected = (seen * expected + told * promise) / (seen + told)
+        error = math.sqrt(1 / (seen + told))
     later = noise.deviation * math.sqrt(1 / (slow + more) + 1 / (fast + more))
     half = stats.student(noise.degrees + 2 * more, ACCEPTED) * later
-    return math.log(now.ratio) + error > half
+    return expected + error > half
 
 
 def floor(runs: Sequence[Run], noise: Spread) -> Noise:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from hotlap import stats
 from hotlap.tunings import Guard
 
@@ -110,6 +112,11 @@ def _range(runs: list[list[float]], later: slice) -> float:
     """The most two runs of one recipe differ by."""
     means = [stats.mean(run[later]) for run in runs]
     return max(means) - min(means)
+
+
+def unclear(guard: Guard) -> Guard:
+    """A change that was seen once, by one run that nobody repeats."""
+    return msgspec.structs.replace(guard, status=UNCLEAR, reason=f"in a single run {guard.reason}")
 
 
 def is_blatant(guard: Guard) -> bool:

@@ -80,7 +80,9 @@ def too_slow(book: Book, recipe: Recipe, reference: Recipe) -> bool:
     return speedup is not None and speedup.ratio < 1 / SLOWEST_FOR_MEMORY
 
 
-def is_hopeless(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:
+def is_hopeless(
+    book: Book, recipe: Recipe, reference: Recipe, goal: str, promise: float | None = None
+) -> bool:
     """If it is better at all, then by too little to show: more runs are for others."""
     if goal == "memory":
         less = book.shrinkage(reference, recipe)
@@ -89,7 +91,7 @@ def is_hopeless(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> boo
     ratio = book.speedup(reference, recipe)
     if ratio is None or ratio.ratio < WORTH_MORE_RUNS:
         return True
-    return not book.may_prove(reference, recipe, most=MOST_RUNS)
+    return not book.may_prove(reference, recipe, most=MOST_RUNS, promise=promise)
 
 
 def is_proven(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:

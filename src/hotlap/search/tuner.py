@@ -199,7 +199,7 @@ class Tuner:
             recipe = self._best.having(candidate.name, candidate.settings)
             gained = None
             if not self._book.runs(recipe):  # else it was seen as part of something else
-                trial = self._attempt(candidate.label, recipe, self._best, of=candidate.name)
+                trial = self._attempt(candidate.label, recipe, self._best, of=candidate)
                 gained = trial.speedup if trial.kept else None
             self._tried.add(candidate.label)
             if gained is not None and gained.ratio > MOVES_THE_BOTTLENECK:
@@ -210,13 +210,15 @@ class Tuner:
             return False
         return self._best.changes.get(candidate.name) != candidate.settings
 
-    def _attempt(self, name: str, recipe: Recipe, reference: Recipe, *, of: str = "") -> Trial:
+    def _attempt(
+        self, name: str, recipe: Recipe, reference: Recipe, *, of: Candidate | None = None
+    ) -> Trial:
         """One run to see whether it is hopeless; more, in turns, while it is promising."""
         book = self._book
         run = book.run(recipe, reserve=self._reserve())
         if run.status is not None:
             return self._add(rows.failed(name, recipe, run, against=reference.label()))
-        refused = run.refused.get(of)
+        refused = run.refused.get(of.name) if of else None
         if refused is not None:
             against = reference.label()
             return self._add(
@@ -225,7 +227,12 @@ class Tuner:
         while True:
             guard = book.guard(recipe, reference)
             doubted = guard.status == guarding.CHANGED and not self._stands(guard, recipe)
-            decided = self._is_decided(recipe, reference, guard, doubted=doubted)
+            case = (book, recipe, reference, self._request.choice.goal)
+            hopeless = judging.is_hopeless(*case, of.promise if of else None)
+            proven = judging.is_proven(*case)
+            if doubted and hopeless and not proven:  # nobody will look again
+                guard, doubted = guarding.unclear(guard), False
+            decided = hopeless or (not doubted and (guard.status == guarding.CHANGED or proven))
             if decided or len(book.runs(recipe)) >= judging.MOST_RUNS:
                 return self._judge(name, recipe, reference, guard)
             try:
@@ -236,16 +243,6 @@ class Tuner:
             last = book.runs(recipe)[-1]
             if last.status is not None:
                 return self._add(rows.failed(name, recipe, last, against=reference.label()))
-
-    def _is_decided(
-        self, recipe: Recipe, reference: Recipe, guard: Guard, *, doubted: bool
-    ) -> bool:
-        case = (self._book, recipe, reference, self._request.choice.goal)
-        if judging.is_hopeless(*case):
-            return True
-        if doubted:
-            return False
-        return guard.status == guarding.CHANGED or judging.is_proven(*case)
 
     def _stands(self, guard: Guard, recipe: Recipe) -> bool:
         """Whether a changed loss is believed: one run of a noisy script may be an accident."""

@@ -73,6 +73,15 @@ def test_more_runs_are_for_what_they_could_prove(gain: float, noise: float, wort
     assert comparing.may_be_proven(slow, fast, spread, most=4) is worth
 
 
+def test_a_surprise_counts_less_where_little_was_promised() -> None:
+    spread = comparing.Spread(deviation=0.03, degrees=6.0)
+    slow, fast = [run(1.0), run(1.0)], [run(1.0 / 1.05)]
+    assert comparing.may_be_proven(slow, fast, spread, most=4)
+    assert comparing.may_be_proven(slow, fast, spread, most=4, promise=0.3)
+    assert not comparing.may_be_proven(slow, fast, spread, most=4, promise=0.005)
+    assert comparing.may_be_proven(slow, [run(0.5)], spread, most=4, promise=0.005)
+
+
 def test_what_is_proven_with_all_its_runs_may_be_proven() -> None:
     chance = random.Random(4)
     for _ in range(200):

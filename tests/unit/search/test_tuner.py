@@ -126,6 +126,17 @@ def test_one_run_with_another_loss_may_be_an_accident(goal: str) -> None:
     assert row(found, "channels-last").status == (FASTER if goal == "speed" else SMALLER)
 
 
+def test_a_loss_that_changed_in_one_run_of_a_hopeless_recipe_is_no_verdict() -> None:
+    machine = Simulated({"channels-last": 0.7}, worse={"channels-last": 0.4})
+    found = tuned(machine, only=("channels-last",))
+    tried = row(found, "channels-last")
+    assert machine.log.count("channels-last") == 1
+    assert tried.status == SLOWER
+    assert tried.guard is not None
+    assert tried.guard.status == "unclear"
+    assert tried.guard.reason.startswith("in a single run the loss ends")
+
+
 def test_a_small_change_of_the_loss_that_comes_again_is_refused() -> None:
     machine = Simulated({"channels-last": 2.0}, worse={"channels-last": 0.4})
     found = tuned(machine, only=("channels-last",))
