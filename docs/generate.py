@@ -90,7 +90,8 @@ def main() -> None:
         wanted = pages()
     except Missing as problem:
         sys.exit(f"docs/generate.py: {problem}")
-    left = {path for folder in FOLDERS for path in folder.glob("*.md")} - wanted.keys()
+    made = {path for folder in FOLDERS for path in folder.glob("*.*")}
+    left = {path for path in made if path.suffix in (".md", ".svg")} - wanted.keys()
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if options.check:
         for path in sorted([*stale, *left]):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from generating import pages
-from generating.pages import DOCS
+from generating import drawing, pages
+from generating.pages import DOCS, ROOT
+from hotlap import answers
+from hotlap.reports import markdown
 from hotlap.studies import STUDIES
 from hotlap.studies.study import Study
 
 FOLDER = DOCS / "studies"
+RESULTS = ROOT / "bench" / "results"
 SECTIONS = ("What it shows", "How it is measured", "How to read it", "When it misleads")
 INTRO = """# Studies
 
@@ -24,11 +27,32 @@ def made() -> Iterator[tuple[Path, str]]:
     rows = ["| study | question |", "|---|---|"]
     for module in STUDIES:
         one = pages.read(module, SECTIONS)
-        text = pages.page(one, facts=facts(module), back="[All studies](index.md)")
+        sections = []
+        for file in sorted(RESULTS.glob(f"study-{one.name}-*.json")):
+            section, pictures = measured(file)
+            sections.append(section)
+            yield from pictures
+        more = "\n\n".join(["## Measured", *sections]) if sections else ""
+        text = pages.page(one, facts=facts(module), more=more, back="[All studies](index.md)")
         yield FOLDER / f"{one.name}.md", text
         rows.append(f"| [{one.name}]({one.name}.md) | {module.QUESTION} |")
     source = "src/hotlap/studies/__init__.py"
     yield FOLDER / "index.md", "\n".join([pages.notice(source), INTRO, *rows, ""])
+
+
+def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
+    """A recorded run of a study as part of its page, and the pictures that go with it."""
+    answer = answers.load(file)
+    pictures = [
+        (FOLDER / f"{file.stem.removeprefix('study-')}-{number}.svg", drawing.svg(picture))
+        for number, picture in enumerate(answer.pictures, 1)
+    ]
+    shown = [
+        f"![{picture.words}]({path.name})\n\n{picture.words}"
+        for (path, _), picture in zip(pictures, answer.pictures, strict=True)
+    ]
+    whole = f"Every cell: [{file.name}](../../{file.relative_to(ROOT).as_posix()})"
+    return "\n\n".join([markdown.render_answer(answer).strip(), *shown, whole]), pictures
 
 
 def facts(module: Study) -> str:
