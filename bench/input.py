@@ -21,7 +21,7 @@ not installed is named with the reason; install them into an environment of thei
     pip install torch pillow torchdata kornia spdl litdata mosaicml-streaming nvidia-dali-cuda120
     python bench/input.py --json bench/results/input-cpu.json
 
-FFCV is not here: it does not install from PyPI without OpenCV's and libturbojpeg's headers.
+FFCV is built from its repository, with the headers of OpenCV and libturbojpeg.
 
     python bench/input.py --device cuda --json bench/results/input-h200.json
 
@@ -51,7 +51,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from input_ways import PEERS, SIZE, STOCK, Batches, Given, variants
+from input_peers import PEERS, variants
+from input_ways import SIZE, STOCK, Batches, Given
 
 OTHERS_CORES = 0.15  # what other programs may burn during a turn that counts
 TRIES = 3

@@ -29,6 +29,7 @@ from generating import (  # noqa: E402
     overhead,
     profile_fields,
     rules,
+    search,
     studies,
     tables,
     tuning_fields,
@@ -74,6 +75,7 @@ def pages() -> dict[Path, str]:
         ("tune.md", "fields", tuning_tables()),
         ("study.md", "fields", answer_tables()),
         ("tune.md", "false-positives", false_positives.sentences()),
+        ("tune.md", "search", search.tables()),
         ("recipes.md", "settings", optimizations.settings_table()),
         ("measurement.md", "overhead", overhead.table()),
     ):
