@@ -156,6 +156,8 @@ FIGURES = (
     f"What is below {planning.WORTH_TRYING * 100:g} % is not tried",
     f"at least {planning.WORTH_BUNDLING * 100:g} % of the step",
     f"below {judging.WORTH_MORE_RUNS:g} it is done",
+    f"still seems {(judging.WORTH_ANOTHER_LOOK - 1) * 100:.0f} % better than the best",
+    f"until it has {({8: 'eight'})[judging.MOST_WHEN_AGAIN]} runs",
     f"more than {(tuner.MOVES_THE_BOTTLENECK - 1) * 100:.0f} % makes a new diagnosis",
     f"differ by more than {(tuner.AGREE_WITHIN - 1) * 100:.0f} %",
     f"contributes {(tuner.WORTH_KEEPING - 1) * 100:.0f} % or more",

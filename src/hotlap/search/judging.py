@@ -11,6 +11,8 @@ from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Gua
 BETTER = (FASTER, SMALLER)
 WORTH_MORE_RUNS = 1.01
 MOST_RUNS = 4  # of one recipe, to decide about it
+MOST_WHEN_AGAIN = 8
+WORTH_ANOTHER_LOOK = 1.05
 SMALLER_BY = 1.02
 SLOWEST_FOR_MEMORY = 1.5
 
@@ -81,7 +83,13 @@ def too_slow(book: Book, recipe: Recipe, reference: Recipe) -> bool:
 
 
 def is_hopeless(
-    book: Book, recipe: Recipe, reference: Recipe, goal: str, promise: float | None = None
+    book: Book,
+    recipe: Recipe,
+    reference: Recipe,
+    goal: str,
+    *,
+    promise: float | None = None,
+    most: int = MOST_RUNS,
 ) -> bool:
     """If it is better at all, then by too little to show: more runs are for others."""
     if goal == "memory":
@@ -91,7 +99,15 @@ def is_hopeless(
     ratio = book.speedup(reference, recipe)
     if ratio is None or ratio.ratio < WORTH_MORE_RUNS:
         return True
-    return not book.may_prove(reference, recipe, most=MOST_RUNS, promise=promise)
+    return not book.may_prove(reference, recipe, most=most, promise=promise)
+
+
+def deserves_another_look(book: Book, recipe: Recipe, reference: Recipe) -> bool:
+    """Whether it still seems better, and more runs could prove it."""
+    ratio, guard = book.speedup(reference, recipe), book.guard(recipe, reference)
+    if ratio is None or ratio.ratio < WORTH_ANOTHER_LOOK or guard.status != guarding.PASSED:
+        return False
+    return not is_hopeless(book, recipe, reference, "speed", most=MOST_WHEN_AGAIN)
 
 
 def is_proven(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:

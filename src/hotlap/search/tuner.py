@@ -7,7 +7,8 @@
 3. What is left and promises something is tried on top of the best recipe so far, one by one.
 4. Each change is taken out again: what does not contribute is dropped.
 5. With budget to spare, what promises little gets its chance.
-6. Baseline and winner run in turns once more; their ratio is the result.
+6. What still seems better than the best, and was not proven, is run again.
+7. Baseline and winner run in turns once more; their ratio is the result.
 
 A candidate gets one run to show that it is hopeless; only a promising one gets more, in turns with
 what it is compared with.
@@ -98,6 +99,8 @@ class Tuner:
             lambda: self._try_singles(least=WORTH_BUNDLING),
             self._leave_one_out,
             self._try_singles,
+            self._leave_one_out,
+            self._look_again,
             self._leave_one_out,
         )
         short = None
@@ -224,16 +227,29 @@ class Tuner:
             return self._add(
                 rows.row(name, recipe, NOT_APPLICABLE, refused, [run], against=against)
             )
+        return self._decide(name, recipe, reference, promise=of.promise if of else None)
+
+    def _decide(
+        self,
+        name: str,
+        recipe: Recipe,
+        reference: Recipe,
+        *,
+        promise: float | None = None,
+        most: int = judging.MOST_RUNS,
+    ) -> Trial:
+        """More runs, in turns, until they say what it is, or that they will not."""
+        book = self._book
         while True:
             guard = book.guard(recipe, reference)
             doubted = guard.status == guarding.CHANGED and not self._stands(guard, recipe)
             case = (book, recipe, reference, self._request.choice.goal)
-            hopeless = judging.is_hopeless(*case, of.promise if of else None)
+            hopeless = judging.is_hopeless(*case, promise=promise, most=most)
             proven = judging.is_proven(*case)
             if doubted and hopeless and not proven:  # nobody will look again
                 guard, doubted = guarding.unclear(guard), False
             decided = hopeless or (not doubted and (guard.status == guarding.CHANGED or proven))
-            if decided or len(book.runs(recipe)) >= judging.MOST_RUNS:
+            if decided or len(book.runs(recipe)) >= most:
                 return self._judge(name, recipe, reference, guard)
             try:
                 other = book.like(recipe, reference) if doubted else reference
@@ -254,6 +270,36 @@ class Tuner:
         if kept:
             self._best = recipe
         return self._compared(name, recipe, status, reason, reference, guard, kept=kept)
+
+    def _look_again(self) -> None:
+        """What seems better than the best gets more runs, the most promising first.
+
+        Changes that help only together are easily lost: the bundle was not proven, and then each
+        of them was found to add nothing.
+        """
+        if self._request.choice.goal == "memory" or not self._best:
+            return
+        seen: set[str] = set()
+        while seeming := [
+            trial
+            for trial in self._trials
+            if trial.runs and Recipe(trial.recipe).key not in seen
+            if judging.deserves_another_look(self._book, Recipe(trial.recipe), self._best)
+        ]:
+            chosen = max(seeming, key=lambda trial: self._seems(Recipe(trial.recipe)))
+            recipe = Recipe(chosen.recipe)
+            seen.add(recipe.key)
+            try:
+                self._book.in_turn(self._best, recipe, reserve=self._reserve())
+            except OutOfBudget:
+                return  # what it seemed is all there is to say
+            if self._book.runs(recipe)[-1].status is None:
+                name = f"{chosen.name}, again"
+                self._decide(name, recipe, self._best, most=judging.MOST_WHEN_AGAIN)
+
+    def _seems(self, recipe: Recipe) -> float:
+        seen = self._book.speedup(self._best, recipe)
+        return seen.ratio if seen else 0.0
 
     # Leaving out -----------------------------------------------------------------------------
 
