@@ -233,7 +233,8 @@ def _scale(
     """Where a value lies between two ends of the paper, and the ticks; on request from zero."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     if axis.log:
-        low, high = max(low, high * 1e-9), max(high, 1e-300)
+        high = high if high > 0 else 1.0
+        low = max(low, high * 1e-9)
         if not measured:
             low, high = 10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high))
     elif zero:

@@ -25,6 +25,8 @@ def _table(file: Path) -> str:
         f"{found['torch']}; the catalogue is {', '.join(found['catalogue'])}. `of the best` comes "
         "from both recipes run in turns at the end, five times each."
     )
+    if "note" in found:
+        intro += f" {found['note']}"
     lines = []
     for row in found["rows"]:
         everything, search = row["exhaustive"], row["search"]
