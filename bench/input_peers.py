@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from hotlap.data.transforms import Normalize
 from input_ways import (
     MEAN,
     PADDING,
@@ -24,6 +23,7 @@ from input_ways import (
     TorchvisionPictures,
     batched,
     by_hand,
+    normalize,
     one_thread,
     resident,
     slices,
@@ -271,15 +271,15 @@ def variants(device: str) -> dict[str, Make]:
     last = {"memory_format": torch.channels_last}
     own: dict[str, Make] = {
         "DeviceDataset, uint8": resident(),
-        "DeviceDataset, float32": resident(Normalize(MEAN, STD)),
+        "DeviceDataset, float32": resident(normalize()),
         "DeviceDataset, uint8, 1 thread": one_thread(resident()),
-        "DeviceDataset, float32, 1 thread": one_thread(resident(Normalize(MEAN, STD))),
+        "DeviceDataset, float32, 1 thread": one_thread(resident(normalize())),
         "DeviceDataset, uint8, channels last": resident(**last),
-        "DeviceDataset, float32, channels last": resident(Normalize(MEAN, STD), **last),
+        "DeviceDataset, float32, channels last": resident(normalize(), **last),
     }
     if device == "cuda":
         own = {name: make for name, make in own.items() if "thread" not in name}
-        half = Normalize(MEAN, STD, dtype=torch.bfloat16)
+        half = normalize(dtype=torch.bfloat16)
         return {
             "a whole epoch at once (airbench's idea)": whole_epoch,
             "kornia, batched": kornia,

@@ -154,7 +154,7 @@ def whole_epoch(given: Given) -> Callable[[], Batches]:
     zeros = torch.zeros(1, 3, size, size, dtype=torch.uint8, device=device)
     padded = zeros.repeat(len(given.images), 1, 1, 1)
     padded[:, :, PADDING:-PADDING, PADDING:-PADDING] = given.images.to(device)
-    images = Normalize(MEAN, STD)(padded)
+    images = normalize()(padded)
     labels = given.labels.to(device)
     places = 2 * PADDING + 1
 
@@ -191,6 +191,10 @@ def resident(*more: Any, **options: Any) -> Make:
         return lambda: iter(data)
 
     return make
+
+
+def normalize(**options: Any) -> Normalize:
+    return Normalize(MEAN, STD, **options)
 
 
 def one_thread(make: Make) -> Make:
