@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from hotlap import optimizations, units
 from hotlap.recipes import Recipe
 from hotlap.search import guarding, rows
 from hotlap.search.book import Book, Request
-from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Guard
+from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Guard, Trial
 
 BETTER = (FASTER, SMALLER)
 WORTH_MORE_RUNS = 1.01
@@ -102,12 +104,21 @@ def is_hopeless(
     return not book.may_prove(reference, recipe, most=most, promise=promise)
 
 
-def deserves_another_look(book: Book, recipe: Recipe, reference: Recipe) -> bool:
-    """Whether it still seems better, and more runs could prove it."""
-    ratio, guard = book.speedup(reference, recipe), book.guard(recipe, reference)
-    if ratio is None or ratio.ratio < WORTH_ANOTHER_LOOK or guard.status != guarding.PASSED:
-        return False
-    return not is_hopeless(book, recipe, reference, "speed", most=MOST_WHEN_AGAIN)
+def most_promising(
+    book: Book, best: Recipe, trials: Sequence[Trial], without: Collection[str]
+) -> Trial | None:
+    """Of what was tried, what seems better than the best by most, and could still be proven."""
+    seeming: dict[float, Trial] = {}
+    for trial in trials:
+        recipe = Recipe(trial.recipe)
+        ratio = book.speedup(best, recipe) if trial.runs and recipe.key not in without else None
+        if ratio is None or ratio.ratio < WORTH_ANOTHER_LOOK:
+            continue
+        if book.guard(recipe, best).status != guarding.PASSED:
+            continue
+        if not is_hopeless(book, recipe, best, "speed", most=MOST_WHEN_AGAIN):
+            seeming[ratio.ratio] = trial
+    return seeming[max(seeming)] if seeming else None
 
 
 def is_proven(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 
 from hotlap import optimizations
 from hotlap.optimizations import Optimization
-from hotlap.records import Record, Verdict
+from hotlap.records import Profile, Record, Verdict
 from hotlap.tunings import NOT_APPLICABLE, SKIPPED, Trial
 
 WORTH_TRYING = 0.005  # of the step; below it there is nothing to find
@@ -138,3 +138,12 @@ def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
         if candidate.first and candidate.promise >= least and not clash and not alone:
             chosen.append(candidate)
     return chosen
+
+
+def in_the_order_of_interest(names: Iterable[str], diagnosis: Profile) -> list[str]:
+    """What the gain is owed to; then those that may well have added nothing."""
+    promises = {
+        name: optimizations.named(name).promise(diagnosis, diagnosis.verdict) for name in names
+    }
+    ascending = sorted(promises, key=lambda name: promises[name])
+    return ascending[-1:] + ascending[:-1]

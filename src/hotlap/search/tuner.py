@@ -20,10 +20,9 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, concluding, guarding, judging, rows
+from hotlap.search import comparing, concluding, guarding, judging, planning, rows
 from hotlap.search.book import BASELINE, Book, Machine, OutOfBudget, Request
 from hotlap.search.comparing import Spread
 from hotlap.search.planning import WORTH_BUNDLING, Candidate, Plan, bundled, plan
@@ -280,13 +279,7 @@ class Tuner:
         if self._request.choice.goal == "memory" or not self._best:
             return
         seen: set[str] = set()
-        while seeming := [
-            trial
-            for trial in self._trials
-            if trial.runs and Recipe(trial.recipe).key not in seen
-            if judging.deserves_another_look(self._book, Recipe(trial.recipe), self._best)
-        ]:
-            chosen = max(seeming, key=lambda trial: self._seems(Recipe(trial.recipe)))
+        while chosen := judging.most_promising(self._book, self._best, self._trials, seen):
             recipe = Recipe(chosen.recipe)
             seen.add(recipe.key)
             try:
@@ -297,30 +290,17 @@ class Tuner:
                 name = f"{chosen.name}, again"
                 self._decide(name, recipe, self._best, most=judging.MOST_WHEN_AGAIN)
 
-    def _seems(self, recipe: Recipe) -> float:
-        seen = self._book.speedup(self._best, recipe)
-        return seen.ratio if seen else 0.0
-
     # Leaving out -----------------------------------------------------------------------------
 
     def _leave_one_out(self) -> None:
         """What each change of the best contributes; one that does not is dropped."""
         if self._request.choice.goal == "memory":
             return
-        for name in self._in_the_order_of_interest():
+        for name in planning.in_the_order_of_interest(self._best.changes, self._diagnosis):
             if name in self._gains:
                 continue
             if name in self._best.changes and len(self._best.changes) > 1:
                 self._leave_out(name)
-
-    def _in_the_order_of_interest(self) -> list[str]:
-        """What the gain is owed to; then those that may well have added nothing."""
-        promises = {
-            name: optimizations.named(name).promise(self._diagnosis, self._diagnosis.verdict)
-            for name in self._best.changes
-        }
-        ascending = sorted(promises, key=lambda name: promises[name])
-        return ascending[-1:] + ascending[:-1]
 
     def _leave_out(self, name: str) -> None:
         book, best, rest = self._book, self._best, self._best.without(name)
