@@ -251,7 +251,8 @@ def _scale(
         ticks = sorted(set(values))
     elif axis.log:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        ticks = [float(10**power) for power in range(first, last + 1)]
+        decades = [10.0**power for power in range(first, last + 1)]
+        ticks = [tick for tick in decades if low * 0.999 <= tick <= high * 1.001]
     else:
         whole = _whole(high) if axis.unit == "bytes" else 1
         ticks = [whole * tick for tick in _round(low / whole, high / whole)]

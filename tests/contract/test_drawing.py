@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
@@ -39,6 +39,7 @@ def test_a_picture_is_well_formed_and_says_whose_line_is_whose(kind, unit):
     assert any(word.startswith("stock") for word in words)
 
 
+@example(kind="lines", y=[1.0] * 17, log=True, unit="", numbers=True)
 @given(
     kind=st.sampled_from(KINDS),
     y=st.lists(st.none() | st.floats(1e-6, 1e12), min_size=1, max_size=20),
