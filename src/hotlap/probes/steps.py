@@ -85,13 +85,13 @@ class Tally:
         self.uses_loader = False
         self._looked_at: int | None = None  # the loader whose last batch was only looked at
         self._last_loader: int | None = None
+        self.loader_started = False
+        self.evaluated = False
         self._start()
 
     def _start(self) -> None:
         self.samples = 0
         self.idle_fetches = 0
-        self.loader_started = False
-        self.evaluated = False
         self._forwards: dict[int, int] = {}
 
     def fetched(self, samples: int | None, loader: int) -> None:
@@ -141,16 +141,19 @@ class Tally:
             elif what == CALLED:
                 self.forward(first, second, replay=replay)
             else:
-                steps.append(self._close())
+                steps.append(self._close(plain=True))
         self.told.clear()
         return steps
 
     def close(self) -> tuple[int | None, str]:
         """Ends the step: its samples (None when unknown) and its kind."""
         self.closed()
-        return self._close()
+        ended = self._close(plain=False)
+        self.loader_started = self.evaluated = False
+        return ended
 
-    def _close(self) -> tuple[int | None, str]:
+    def _close(self, *, plain: bool) -> tuple[int | None, str]:
+        """`plain`: nothing but training was seen when it ended; what is now, came later."""
         samples: int | None = self.samples or None
         if samples is None and not self.uses_loader and self._forwards:
             # No loader to count by: the root module called least saw each batch once.
@@ -158,9 +161,9 @@ class Tally:
         for loader, batches in self.pending.items():  # one may have been fetched ahead
             self.idle_fetches += max(0, len(batches) - 1)
             self.pending[loader] = batches[-1:]
-        if self.evaluated or self.idle_fetches >= 2:
+        if (self.evaluated and not plain) or self.idle_fetches >= 2:
             kind = EVALUATION
-        elif self.loader_started:
+        elif self.loader_started and not plain:
             kind = EPOCH
         else:
             kind = STEP
