@@ -4,7 +4,8 @@ Differences between whole steps drown in the noise of a rented machine; the time
 hook and leaving it does not. Each call of the loop is timed from outside, and what hotlap calls in
 the end is timed from inside: the rest is hotlap's, and the same rest without hotlap (the clocks'
 own cost) is taken off. This is the real loop of 10 ms, so caches are as cold as they are there. A
-block's number is the median of its steps: a step in which the thread lost its core says nothing.
+block's number is the median of its pairs of steps (the phases pass looks into one of each two): a
+step in which the thread lost its core says nothing.
 
 Seen is everything the training thread does for hotlap, events included. Not seen is what it does to
 others: the sampler's turns at the interpreter, and the caches it takes; bench/overhead.py shows
@@ -119,7 +120,9 @@ def measure(device: str, steps: int, rounds: int, seed: int) -> dict[str, Any]:
                     batches = iter(loop.loader)
                     run(loop, clocks, batches, LEAD)
                     began = perf_counter_ns()
-                    rests[name].append(statistics.median(run(loop, clocks, batches, steps)))
+                    each = run(loop, clocks, batches, steps)
+                    pairs = zip(each[::2], each[1::2], strict=True)
+                    rests[name].append(statistics.median(sum(pair) / 2 for pair in pairs))
                     if name == PLAIN:
                         took.append((perf_counter_ns() - began) / steps * 1e-3)
     return {

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 STEP_SECONDS = 0.010
-LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
+LEAD = 4  # steps before the clock starts: caches and branch predictors meet the variant
 WIDTH = 256
 APART = 0.0015  # seconds
 Took = tuple[float, float]  # by the clock, and of CPU time in all threads of this process

@@ -57,8 +57,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "seen": "The number of steps that were seen, warm-up included.",
         "unit": "What ends a step: `optimizer`, or `backward` where no optimizer stepped.",
         "settled": "Whether three windows of bare steps agreed.",
-        "watched_seconds": "The median step of the phases pass. Beside `median_seconds` it shows "
-        "what that pass costs.",
+        "watched_seconds": "The median step the phases pass looked into. Beside `median_seconds` "
+        "it shows what looking costs.",
     },
     records.Phase: {
         "seconds": "Its part of the median step. Null where it cannot be told apart, never 0 for "

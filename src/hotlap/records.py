@@ -38,7 +38,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     seen: int  # steps the command took in all
     unit: str  # optimizer, or backward where there is no optimizer object
     settled: bool  # three windows agreed
-    watched_seconds: float | None  # the same step under the phases pass: what watching costs
+    watched_seconds: float | None  # the same step, looked into by the phases pass
 
 
 class Startup(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ class Hooks:
                 setattr(owner, name, plain)
         for module in self._recorder.roots.modules:
             modules.unwatch(module)
-        self._watch_evaluation()
+        self.watch_evaluation()
 
     def _needs_backward(self) -> bool:
         recorder = self._recorder
@@ -54,7 +54,8 @@ class Hooks:
             or not recorder.optimizers.have_stepped
         )
 
-    def _watch_evaluation(self) -> None:
+    def watch_evaluation(self) -> None:
+        """Where nobody looks into steps, evaluating is known by the mode it needs."""
         recorder, module = self._recorder, self._torch.nn.Module
         plain = self._train = module.train
 
@@ -68,6 +69,10 @@ class Hooks:
         module.train = self._watching_train = train
 
     def come_back(self) -> None:
+        if self._watching_train is not None:
+            if self._torch.nn.Module.train is self._watching_train:
+                self._torch.nn.Module.train = self._train
+            self._watching_train = None
         if not self.aside:
             return
         self.aside = False
@@ -76,5 +81,3 @@ class Hooks:
                 setattr(owner, name, watched)
         for module in self._recorder.roots.modules:
             modules.watch(self._torch, module, self._recorder)
-        if self._torch.nn.Module.train is self._watching_train:
-            self._torch.nn.Module.train = self._train

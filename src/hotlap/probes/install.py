@@ -47,8 +47,9 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
     is_compiling = torch.compiler.is_compiling
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not is_compiling() and not recorder.hooks.aside:
-            recorder.optimizer_begins(optimizer)
+        if is_compiling() or recorder.hooks.aside or not recorder.passes.timeline.watching:
+            return
+        recorder.optimizer_begins(optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
@@ -77,7 +78,7 @@ def _watch_backward(torch: Any, recorder: Recorder) -> None:
 
     @functools.wraps(plain)
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+        if is_compiling() or not recorder.passes.timeline.watching:
             return plain(tensors, *args, **kwargs)
         return recorder.backward(plain, tensors, args, kwargs)
 

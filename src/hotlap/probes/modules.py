@@ -144,7 +144,7 @@ class Door:
         self._is_compiling = torch.compiler.is_compiling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_compiling():
+        if self._is_compiling() or not self._recorder.passes.timeline.watching:
             return self._inner(*args, **kwargs)
         return self._recorder.forward(self._module, self._inner, args, kwargs)
 

@@ -6,6 +6,7 @@ counts for neither.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from hotlap.probes.memory import MemoryProbe
 from hotlap.probes.patches import Doors
 from hotlap.probes.sampling import Sampler
 from hotlap.probes.schedule import BARE, KERNELS, MEMORY, PHASES, WARMUP
-from hotlap.probes.timeline import BOUNDARY, Mark, Timeline, split
+from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of_two, split
 
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
@@ -32,6 +33,7 @@ class Passes:
         self._device: Any = None
         self._doors = Doors(torch, recorder)
         self.timeline = Timeline(time.perf_counter_ns, None)
+        self._chance = random.Random(0)  # the same steps on each rank
         self._ranges: list[Callable[[], None]] = []
         self._kernels: KernelProbe | None = None
         self._opened = time.time()
@@ -116,7 +118,10 @@ class Passes:
                 recorder.losses.close_if_felt(recorder.schedule.step_seconds)
             recorder.hooks.step_aside()
         if recorder.timing:
-            self.timeline.restart()
+            spare = stage == PHASES and recorder.losses is None and recorder.schedule.spares_steps
+            self.timeline.restart(one_of_two(self._chance) if spare else None)
+            if spare:
+                recorder.hooks.watch_evaluation()
         self._mark(time.perf_counter_ns())
 
     def _look_at_kernels(self) -> None:
@@ -149,7 +154,6 @@ class Passes:
                 self.sampler.pause()
             self._doors.close()
             recorder.loaders.close_window()
-            recorder.ledger.steps += len(self._rows)
         elif stage == MEMORY and self.memory_probe is not None:
             self.memory = self.memory_probe.finish()
             self.memory_probe = None
@@ -173,8 +177,9 @@ class Passes:
                 "kind": kind,
                 "disturbed": disturbed,
             }
-            if stage == PHASES:
+            if stage == PHASES and UNSEEN not in stretch:
                 row["phases"] = stretch
+                self._recorder.ledger.steps += 1
             rows.append(row)
         wall = [self._opened, time.time()]
         self.windows.append({"stage": stage, "wall": wall, "intervals": rows[:LONGEST_KEPT]})
@@ -188,6 +193,7 @@ class Passes:
         """Everything back as it was, whatever state it is in."""
         self._recorder.look_away()
         self._recorder.hooks.come_back()
+        self.timeline.watching = True
         self._doors.close()
         self._close_ranges()
         if self._kernels is not None:

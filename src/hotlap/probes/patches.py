@@ -84,7 +84,9 @@ class Doors:
         recorder, is_compiling = self._recorder, self._is_compiling
 
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not recorder.mine():
+            if is_compiling() or not recorder.passes.timeline.watching:
+                return plain(tensor, *args, **kwargs)
+            if not recorder.mine():
                 return plain(tensor, *args, **kwargs)
             if tensor.is_cuda:
                 if name == "to" and (args or kwargs):
@@ -112,7 +114,9 @@ class Doors:
         shown = _NAMES.get(name, f".{name}()")
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not tensor.is_cuda or not recorder.mine():
+            if is_compiling() or not recorder.passes.timeline.watching:
+                return plain(tensor, *args, **kwargs)
+            if not tensor.is_cuda or not recorder.mine():
                 return plain(tensor, *args, **kwargs)
             started = time.perf_counter()
             result = plain(tensor, *args, **kwargs)
@@ -122,10 +126,10 @@ class Doors:
         return read
 
     def _waiting(self, plain: Any, name: str) -> Any:
-        is_compiling = self._is_compiling
+        recorder, is_compiling = self._recorder, self._is_compiling
 
         def wait(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            if is_compiling() or not recorder.passes.timeline.watching:
                 return plain(*args, **kwargs)
             started = time.perf_counter()
             result = plain(*args, **kwargs)
@@ -140,7 +144,7 @@ class Doors:
         recorder, is_compiling = self._recorder, self._is_compiling
 
         def care(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            if is_compiling() or not recorder.passes.timeline.watching:
                 return plain(*args, **kwargs)
             if name == "zero_grad" and False in (*args[1:2], kwargs.get("set_to_none")):
                 recorder.uses.keeps_gradients = True

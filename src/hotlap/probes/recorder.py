@@ -115,7 +115,8 @@ class Recorder:
     def loader_started(self, loader: Any, iterator: Any, seconds: float) -> None:
         self.times.setdefault("first_iterator", time.time() - seconds)
         self._tally.loader_started = True
-        if self.schedule.stage == BARE and id(loader) not in self.loaders.trained:
+        looked_at = self.schedule.stage != BARE and self.passes.timeline.watching
+        if not looked_at and id(loader) not in self.loaders.trained:
             self.evaluation_begins()
         try:
             iterator._hotlap_loader = id(loader)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hotlap.probes import places
+from hotlap.probes.timeline import UNSEEN
 
 INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of the interpreter
 
@@ -68,6 +69,8 @@ class Sampler:
         if frame is None:
             return
         phase = self._phase()
+        if phase == UNSEEN:
+            return
         place = places.of(frame)
         self.totals[phase] += 1
         if place is not None:

@@ -17,6 +17,7 @@ WARMUP, BARE, PHASES, MEMORY, KERNELS, DONE = (
     "done",
 )
 SMALLEST_WINDOW = 5
+SHORT_STEP = 0.02  # seconds: there looking into every step would be felt
 AGREEING_WINDOWS = 3
 MOST_GUARDED = 192  # steps
 FEWEST_GUARDED = 14  # with those of the windows that follow it is enough to tell
@@ -127,7 +128,17 @@ class Schedule:
         target = max(SMALLEST_WINDOW, round(self.window_seconds / step))
         grown: int = SMALLEST_WINDOW << min(self._bare_windows, 16)
         size = min(target, grown)
-        return size if self.stage == BARE else max(SMALLEST_WINDOW, size // 2)
+        if self.stage == BARE or self._is_spare(size):
+            return size
+        return max(SMALLEST_WINDOW, size // 2)
+
+    @property
+    def spares_steps(self) -> bool:
+        """Whether this window looks into every other step only."""
+        return self.stage == PHASES and self._is_spare(self._window_size())
+
+    def _is_spare(self, size: int) -> bool:
+        return size >= 4 * SMALLEST_WINDOW and (self.step_seconds or SHORT_STEP) < SHORT_STEP
 
     def _finish_window(self) -> None:
         mean = sum(self._taken) / len(self._taken)

@@ -7,9 +7,12 @@ Nothing is synchronised here; events are read when a window is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from random import Random
 
 INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
     "input",
@@ -21,6 +24,7 @@ INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
     "gap",
 )
 BOUNDARY = "boundary"
+UNSEEN = "unseen"  # a whole step that nobody looked into
 MOMENT = 40_000  # nanoseconds
 
 Mark = tuple[str, int, Any]
@@ -45,11 +49,15 @@ class Timeline:
         self._is_capturing = is_capturing
         self._stack: list[str] = []
         self._left = False  # the last mark is the end of a phase
+        self._choice: Iterator[bool] | None = None
+        self.watching = True  # this step is looked into
         self.marks: list[Mark] = []
         self.now = OTHER  # what the sampler reads
 
     def enter(self, phase: str) -> None:
-        if get_ident() != self._thread or (self._is_capturing and self._is_capturing()):
+        if not self.watching or get_ident() != self._thread:
+            return
+        if self._is_capturing and self._is_capturing():
             return
         self._stack.append(phase)
         now = self._clock()
@@ -86,28 +94,45 @@ class Timeline:
             _, now, event = self.marks[-1]
         else:
             now, event = self._clock(), self._event() if self._event else None
-        self._end(now, event)
+        self._end(now, event, watching=True)
         if len(self._stack) > 32:
             self._stack.clear()
 
     def finish(self, phase: str) -> None:
-        """The step is over with this phase: one event for both ends."""
+        """A step like the one before is over with this phase: one event for both ends.
+
+        The next may go unseen, unless something has begun that reaches into it.
+        """
         while self._stack and self._stack.pop() != phase:
             pass
-        self._end(self._clock(), self._event() if self._event else None)
+        watching = self._choice is None or bool(self._stack) or next(self._choice)
+        self._end(self._clock(), self._event() if self._event else None, watching=watching)
 
-    def _end(self, now: int, event: Any) -> None:
+    def _end(self, now: int, event: Any, *, watching: bool) -> None:
         self._left = True
-        self.now = self._stack[-1] if self._stack else OTHER
+        self.watching = watching
+        self.now = self._stack[-1] if self._stack else OTHER if watching else UNSEEN
         self.marks += ((BOUNDARY, now, event), (self.now, now, event))
 
     def clear(self) -> list[Mark]:
-        marks, self.marks = self.marks, []
+        marks, self.marks, self.watching = self.marks, [], True
         return marks
 
-    def restart(self) -> None:
-        """A new window: what was entered before it will be left without our seeing it."""
+    def restart(self, choice: Iterator[bool] | None = None) -> None:
+        """A new window: what was entered before it will be left without our seeing it.
+
+        `choice` says of one such step after another whether to look into it; without it, into all.
+        """
         self.marks, self._stack, self.now, self._left = [], [], OTHER, False
+        self._choice, self.watching = choice, True
+
+
+def one_of_two(chance: Random) -> Iterator[bool]:
+    """Drawn for each pair: what a script does every second step is seen as often as it is done."""
+    while True:
+        first = chance.random() < 0.5
+        yield first
+        yield not first
 
 
 def seconds_of(marks: list[Mark]) -> list[float]:

@@ -141,7 +141,7 @@ def _extra_seconds(rows: Sequence[Raw]) -> float:
 def _step(raw: Raw) -> Step:
     rows = _counted(raw)
     seconds = [row["seconds"] for row in rows]
-    watched = [row["seconds"] for row in _counted(raw, "phases")]
+    watched = [row["seconds"] for row in _counted(raw, "phases") if row.get("phases")]
     return Step(
         median_seconds=stats.median(seconds),
         mean_seconds=stats.mean(seconds),

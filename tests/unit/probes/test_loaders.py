@@ -158,6 +158,7 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
     in_python(
         """
         import copy, inspect, pickle
+        from types import SimpleNamespace
         import torch
         from hotlap.probes.hooks import Hooks
         from torch.utils.data import DataLoader, TensorDataset
@@ -165,6 +166,7 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
 
         class Recorder:
             timing = False
+            passes = SimpleNamespace(timeline=SimpleNamespace(watching=True))
             fetches = starts = 0
             loaders = loaders.LoaderWatch()
             def enter(self, phase): pass
@@ -224,6 +226,11 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
         recorder.timing = True
         assert len(list(loader)) == 3
         assert recorder.loaders.wait_seconds > 0
+
+        fetches, recorder.passes.timeline.watching = recorder.fetches, False
+        assert len(list(loader)) == 3
+        assert recorder.fetches == fetches, "a step nobody looks into is told to nobody"
+        recorder.passes.timeline.watching = True
 
         class Failing(TensorDataset):
             def __getitem__(self, index): raise RuntimeError("bad sample")

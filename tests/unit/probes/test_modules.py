@@ -2,6 +2,7 @@ import copy
 import io
 import pickle
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from hotlap.probes.modules import DOOR, children, holding, holds, outermost, wat
 class Recorder:
     def __init__(self):
         self.forwards = []
+        self.passes = SimpleNamespace(timeline=SimpleNamespace(watching=True))
 
     def forward(self, module, inner, args, kwargs):
         self.forwards.append(module)
@@ -255,6 +257,7 @@ def test_the_search_is_given_up_after_a_few_times():
 def test_a_compiled_module_is_neither_recompiled_nor_broken_by_watching(in_python):
     in_python(
         """
+        from types import SimpleNamespace
         import torch
         from torch import nn
         from hotlap.probes.modules import watch
@@ -267,6 +270,7 @@ def test_a_compiled_module_is_neither_recompiled_nor_broken_by_watching(in_pytho
 
         class Recorder:
             calls = 0
+            passes = SimpleNamespace(timeline=SimpleNamespace(watching=True))
             def forward(self, module, inner, args, kwargs):
                 self.calls += 1
                 return inner(*args, **kwargs)

@@ -46,6 +46,7 @@ class Recorder:
         self.ledger = Ledger()
         self.phases = []
         self.training = True
+        self.passes = SimpleNamespace(timeline=SimpleNamespace(watching=True))
 
     def mine(self):
         return self.training
@@ -189,6 +190,17 @@ def test_other_threads_pass_unseen():
     torch.Tensor().to("cuda")
     torch.Tensor(is_cuda=True).item()
     assert recorder.ledger.waits() == recorder.ledger.copies() == []
+
+
+def test_in_a_step_nobody_looks_into_nothing_is_booked():
+    torch, recorder, doors = make()
+    doors.open(recorder.ledger)
+    recorder.passes.timeline.watching = False
+    torch.Tensor().to("cuda")
+    torch.Tensor(is_cuda=True).item()
+    torch.cuda.synchronize()
+    assert recorder.ledger.waits() == recorder.ledger.copies() == []
+    assert recorder.phases == []
 
 
 @pytest.mark.parametrize(

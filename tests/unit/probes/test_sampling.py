@@ -6,6 +6,7 @@ import time
 import pytest
 
 from hotlap.probes.sampling import Sampler
+from hotlap.probes.timeline import UNSEEN
 
 
 def sample_here(sampler, times):
@@ -26,6 +27,13 @@ def test_samples_are_counted_by_phase_and_line():
     assert forward["function"] == "sample_here"
     assert (forward["share"], forward["samples"]) == (1.0, 3)
     assert len(summary["other"]) == 1
+
+
+def test_steps_nobody_looks_into_give_no_samples():
+    sampler = Sampler(threading.get_ident(), lambda: UNSEEN)
+    sample_here(sampler, 3)
+    assert not sampler.totals
+    assert not sampler.counts
 
 
 def test_shares_are_of_the_phase_and_the_busiest_line_stands_first():

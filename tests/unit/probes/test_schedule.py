@@ -17,11 +17,13 @@ class Run:
         self.now = 1000.0
         self.stages = []  # of every step
         self.windows = []  # (stage, counted steps) of every window that ended
+        self.spared = False
         self._counted = 0
 
     def step(self, seconds, *, counts=True):
         stage = self.schedule.stage
         self.stages.append(stage)
+        self.spared |= self.schedule.spares_steps
         self.now += seconds
         self._counted += counts
         ended = self.schedule.advance(seconds, now=self.now, counts=counts)
@@ -82,9 +84,22 @@ def test_bare_windows_grow_to_the_window_time_and_no_further():
 
 
 def test_a_phases_window_is_half_its_bare_neighbour_but_never_tiny():
-    run = Run().until_done()
+    run = Run(seconds=1e9).until_done(lambda index: 0.025)
     assert min(run.sizes(PHASES)) >= 5
     assert max(run.sizes(PHASES)) <= max(run.sizes(BARE)) // 2 + 1
+    assert not run.spared
+
+
+def test_of_short_steps_every_other_is_looked_into_in_a_window_twice_as_long():
+    run = Run(seconds=1e9).until_done(lambda index: 0.01)
+    assert max(run.sizes(PHASES)) == max(run.sizes(BARE))
+    assert run.spared
+
+
+def test_a_short_run_is_looked_at_as_a_whole():
+    run = Run(steps=20, seconds=1e9).until_done(lambda index: 0.01)
+    assert run.sizes(PHASES)[0] == 5
+    assert not run.spared
 
 
 def test_three_agreeing_windows_settle():
