@@ -247,12 +247,10 @@ def _scale(
         share = (log(max(value, low) if axis.log else value) - log(low)) / (log(high) - log(low))
         return begin + share * (end - begin)
 
-    if measured and len(set(values)) <= 16 and (axis.log or all(map(float.is_integer, values))):
+    if measured and len(set(values)) <= 16 and all(float(value).is_integer() for value in values):
         ticks = sorted(set(values))
     elif axis.log:
-        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        decades = [10.0**power for power in range(first, last + 1)]
-        ticks = [tick for tick in decades if low * 0.999 <= tick <= high * 1.001]
+        ticks = _decades(low, high)
     else:
         whole = _whole(high) if axis.unit == "bytes" else 1
         ticks = [whole * tick for tick in _round(low / whole, high / whole)]
@@ -274,6 +272,14 @@ def _round(low: float, high: float) -> list[float]:
     step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (step * factor) <= 6.5)
     first = math.ceil(low / step - 1e-9)
     return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten; where those are few, twice and five times as much between them."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if math.log10(high / low) < 2 else (1,)
+    ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
 
 
 def _worded(value: float, axis: Axis) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from rich.text import Text
 
 from hotlap import answers, api
-from hotlap.answers import Answer, Column, Row
+from hotlap.answers import NOT_RUN, Answer, Column, Row
 from hotlap.cli.console import results, show, warn
 from hotlap.cli.options import Json, Out
 from hotlap.cli.profile import Live, check_writable, live
@@ -66,9 +67,10 @@ def study(
         raise UsageError("Name a study: hotlap study --list shows which there are.")
     if json is not None:
         check_writable(json)
+    table = _Growing()
     try:
         with live() as state:
-            table = _Growing(state)
+            table.pauses(state)
             result = api.study(
                 name,
                 quick=quick,
@@ -85,9 +87,9 @@ def study(
             )
     except (Interrupted, NothingMeasured) as error:
         if error.answer is not None:
-            _finish(error.answer, json)
+            _finish(error.answer, json, table)
         raise
-    _finish(result, json)
+    _finish(result, json, table)
 
 
 def _list() -> None:
@@ -96,36 +98,63 @@ def _list() -> None:
         results().print(Text(f"{one.NAME.ljust(width)}  {one.QUESTION}"), soft_wrap=True)
 
 
-def _finish(answer: Answer, json: Path | None) -> None:
+def _finish(answer: Answer, json: Path | None, table: _Growing) -> None:
     if json is not None:
         answers.save(answer, json)
+    table.complete(answer.rows)
     show("")
     show(report.outcome(answer))
 
 
 class _Growing:
-    """The table: a row is printed as soon as its last cell has been run."""
+    """The table: a row is printed as soon as its last cell has been run.
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    Later runs tell more of the noise, and so of the intervals of rows that stand there already:
+    where one has changed by the end, the table is printed again.
+    """
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
         self._console = results()
         self._columns: tuple[Column, ...] = ()
+        self._printed: dict[str, str] = {}
+
+    def pauses(self, live: Live) -> None:
+        """What moves on the screen, and makes room for a line."""
+        self._live = live
 
     def warn(self, text: str) -> None:
-        with self._live.paused():
+        with self._room():
             warn(text)
 
     def begin(self, study: Study, columns: Sequence[Column], machine: dict[str, Any]) -> None:
         self._columns = tuple(columns)
-        with self._live.paused():
+        with self._room():
             show(report.intro(study.NAME, study.QUESTION, wording.on(machine)))
             show("")
         self._print(report.header(self._columns))
 
     def add(self, row: Row) -> None:
-        self._print(report.line(row, self._columns))
+        line = report.line(row, self._columns)
+        self._printed[row.name] = line.plain
+        self._print(line)
+
+    def complete(self, rows: Sequence[Row]) -> None:
+        """The rows as they are in the end."""
+        self._live = None
+        lines = {row.name: report.line(row, self._columns) for row in rows if row.status != NOT_RUN}
+        if {name: line.plain for name, line in lines.items()} == self._printed:
+            return
+        show("")
+        self._print(Text("  With all runs:", style="dim"))
+        self._print(report.header(self._columns))
+        for line in lines.values():
+            self._print(line)
+
+    def _room(self) -> AbstractContextManager[None]:
+        return self._live.paused() if self._live is not None else nullcontext()
 
     def _print(self, line: Text) -> None:
-        with self._live.paused():
+        with self._room():
             self._console.print(line, soft_wrap=True)
             self._console.file.flush()

@@ -84,7 +84,9 @@ def start(more: float | None) -> str:
 
 def ratio(value: float | None) -> str:
     known = finite(value)
-    return NOTHING if known is None else f"{known:.2f}×"
+    if known is None:
+        return NOTHING
+    return f"{known:.2f}×" if known < 100 else f"{known:,.0f}×"
 
 
 def interval(speedup: Speedup | None) -> str:

@@ -13,9 +13,10 @@ are two ladders: workers, pinned memory and bytes make the loader faster; `devic
 the loader, and all else comes on top of it. The larger batch stands last and takes the learning
 rate with it, because it changes what is learned.
 
-Each row is timed in a fresh process until its steps have settled; the stock row and the last one
-twice, unless `--seeds` says how often. With `--epochs N` these two also train for N epochs: what
-the first epoch took (it compiles), what the others took, and how many images are told right.
+Each row is timed in a fresh process until its steps have settled; the stock row three times, the
+last one and the first of both ladders twice, unless `--seeds` says how often. With `--epochs N` the
+stock row and the last one also train for N epochs: what the first epoch took (it compiles), what
+the others took, and how many images are told right.
 
 ## How to read it
 `gain` is over stock, `step up` over the row above. An optimization that gives nothing alone may
@@ -33,6 +34,7 @@ left out and the others add up without them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,20 +159,33 @@ def _larger(setting: Setting) -> str:
 
 
 def plan(setting: Setting) -> list[AnyCell]:
-    """The last row and stock once more before all others: a machine that drifts is found out."""
+    """Some rows once before all others, stock twice: what runs differ by, and a drift, show."""
     cells = [_timed(setting, rung) for rung in rungs(setting)]
     if setting.seeds or setting.quick:
         timed = study.interleaved(cells, setting.seeds or 1)
     else:
-        ends = [cells[-1], cells[0]]
-        second = {one.row for one in ends}
-        again = [msgspec.structs.replace(one, run=int(one.row in second)) for one in cells]
-        timed = [*ends, *again]
+        timed = _numbered([*_before(setting, cells), *cells])
     planned: list[AnyCell] = list(timed)
     for rung in (rungs(setting)[0], rungs(setting)[-1]) if setting.epochs else ():
         last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
         planned[last + 1 : last + 1] = _trained(setting, rung, planned[last].run + 1)
     return planned
+
+
+def _before(setting: Setting, cells: Sequence[Timed]) -> list[Timed]:
+    stock, last = cells[0], cells[-1]
+    named = {cell.row: cell for cell in cells}
+    return [last, named["device-input"], stock, named[_workers(setting)], stock]
+
+
+def _numbered(cells: Sequence[Timed]) -> list[Timed]:
+    """Each as the so-and-so-many-th run of its row."""
+    seen: Counter[str] = Counter()
+    made = []
+    for cell in cells:
+        made.append(msgspec.structs.replace(cell, run=seen[cell.row]))
+        seen[cell.row] += 1
+    return made
 
 
 def _words(setting: Setting, epochs: int, *more: object) -> tuple[str, ...]:
@@ -379,7 +394,7 @@ def _curves(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
     picture = Picture(
         kind="lines",
         x=Axis(title="seconds of training", log=True),
-        y=Axis(title="share of the test images told right"),
+        y=Axis(title="test images told right", unit="share"),
         series=tuple(series),
         words="What is learned by when: a mark is an epoch, the first one with compiling.",
     )

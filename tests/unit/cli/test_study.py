@@ -15,6 +15,7 @@ from hotlap.api import studying
 from hotlap.cli import report, study
 from hotlap.errors import HotlapError, Interrupted
 from hotlap.studies import STUDIES
+from hotlap.studies import study as study_of
 
 
 @pytest.fixture
@@ -94,6 +95,34 @@ def test_a_study_prints_its_table_its_reading_and_its_files(call, tmp_path):
     assert saved == json.loads((tmp_path / "answer.json").read_text())
     assert saved["complete"]
     assert saved["machine"]["torch"] == "2.13.0"
+
+
+def test_a_row_that_later_runs_have_changed_is_printed_again_with_all_others(call):
+    chosen = studying.named("made-up")
+
+    def tabulate(setting, results):
+        done = sum(bool(results.good(name)) for name in results.rows)
+        return [
+            study_of.row(name, results, lambda good: {"seconds": good[0].figures["seconds"] * done})
+            for name in results.rows
+        ]
+
+    plain = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up").stdout
+    assert "With all runs" not in plain
+    assert plain.count("took") == 1
+    chosen.tabulate = tabulate
+    first, again = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up").stdout.split(
+        "With all runs:"
+    )
+    assert [line.split()[1] for line in first.splitlines() if line.startswith("  a ")] == ["2.00"]
+    table = [line.split()[:2] for line in again.splitlines() if line[2:4] in ("a ", "b ", "c ")]
+    assert table == [["a", "6.00"], ["b", "3.00"], ["c", "9.00"]]
+    assert again.count("took") == 1
+
+
+def test_a_table_that_was_cut_off_names_no_row_that_was_not_run(call):
+    result = call({"a": 2.0, "b": Interrupted}, "study", "made-up", "--quick")
+    assert "With all runs" not in result.stdout
 
 
 def test_a_failing_cell_is_a_row_and_the_study_ends_well(call):
