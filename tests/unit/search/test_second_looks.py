@@ -14,6 +14,7 @@ from simulated import Simulated
 from test_tuner import row, tuned
 
 from hotlap.recipes import Recipe
+from hotlap.records import Profile
 from hotlap.search.tuner import Found, Tuner
 from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, UNPROVEN, Run
 
@@ -82,3 +83,35 @@ def test_a_loss_that_changed_in_one_run_of_a_hopeless_recipe_is_no_verdict() -> 
     assert tried.guard is not None
     assert tried.guard.status == "unclear"
     assert tried.guard.reason.startswith("in a single run the loss ends")
+
+
+class WithWorkers(Simulated):
+    """More workers pay only where they need not be started anew for each epoch."""
+
+    def _factor(self, name: str, recipe: Recipe) -> float:
+        workers = recipe.changes.get("loader-workers", {}).get("workers", 0)
+        if name != "loader-workers":
+            return 1.0
+        if "persistent-workers" in recipe.changes:
+            return 1.0 + workers
+        return 2.0 - 0.2 * workers
+
+    def profile(self, recipe: Recipe, *, limit: float) -> tuple[Run, Profile | None]:
+        run, found = super().profile(recipe, limit=limit)
+        assert found is not None
+        workers = recipe.changes.get("loader-workers", {}).get("workers", 0)
+        loader = msgspec.structs.replace(found.loaders[0], workers=workers)
+        share = 0.1 if workers else None
+        return run, msgspec.structs.replace(found, loaders=(loader,), epoch_start_share=share)
+
+
+def test_other_settings_are_compared_when_what_they_depend_on_is_in_place() -> None:
+    names = ("loader-workers", "persistent-workers")
+    found = tuned(WithWorkers(), shares={"input": 0.9, "compute": 0.05}, only=names)
+    assert found.winner is not None
+    tried = {one.recipe.get("loader-workers", {}).get("workers", 0) for one in found.trials}
+    assert len(tried) > 2
+    assert found.winner.recipe == {
+        "loader-workers": {"workers": max(tried)},
+        "persistent-workers": {},
+    }
