@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ LEAST_FREE = 0.05  # of the memory: below it, filling ends
 TRANSFORMS = ("transform", "transforms")
 OWN = ("below", "failures", "fit", "probes")
 MISSING = object()
+NONE_SEEN = sys.maxsize
 log = logging.getLogger("hotlap.data")
 
 
@@ -73,6 +75,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         self.failures = Failures(on_error)
         self._tally = Counts(len(TIERS) + 1)
         self._looked = 0.0
+        self._smallest = NONE_SEEN  # bytes of a packed sample
         self._some_random = False
         self._key: str | None = None
         self._begin()
@@ -256,14 +259,24 @@ class Tiered(Dataset):  # type: ignore[misc]
         self._count("source")
         if not fixed:
             return self._on_device(index, sample, keep=False)
+        if self._is_full():
+            return self._on_device(index, sample)
         try:
             packed = pack(sample)
         except CannotPack as problem:
             raise CannotPack(f"sample {index}: {problem}") from None
+        self._smallest = min(self._smallest, len(packed))
         held = self._keep_in_memory(index, packed)
         if self._shelf is not None and (self._keeps_all or not held):
             self._shelf.put(index, packed)
         return self._on_device(index, sample)
+
+    def _is_full(self) -> bool:
+        """Whether there is no room for even the smallest sample seen: packing one is felt."""
+        arena = self._arena
+        if arena is None or self._shelf is not None or self._smallest == NONE_SEEN:
+            return False
+        return not arena.has_room(self._smallest)
 
     def _keep_in_memory(self, index: int, packed: bytes) -> bool:
         arena = self._arena

@@ -6,7 +6,7 @@ from collections import namedtuple
 import pytest
 from numbers_kept import MB, Numbers, epoch
 
-from hotlap.data import budgets
+from hotlap.data import budgets, tiered
 from hotlap.data.tiered import Tiered
 
 Usage = namedtuple("Usage", "total used free")
@@ -42,3 +42,19 @@ def test_a_share_of_the_disk_counts_what_the_cache_has_there_already(tmp_path, m
 def test_a_folder_without_a_budget_for_it_is_said(tmp_path):
     with pytest.warns(UserWarning, match="holds nothing without a budget"):
         Tiered(Numbers(), ram=MB, path=tmp_path)
+
+
+@pytest.mark.parametrize("disk", [0, 10 * MB])
+def test_a_sample_nobody_has_room_for_is_not_packed(tmp_path, monkeypatch, disk):
+    packed = []
+    plain = tiered.pack
+    monkeypatch.setattr(tiered, "pack", lambda sample: packed.append(sample) or plain(sample))
+    source = Numbers(count=100, size=1000)
+    whole = Tiered(source, ram=10 * MB).fit.total_bytes
+    cached = Tiered(source, ram=int(whole / 2), disk=disk, path=tmp_path if disk else None)
+    epoch(cached)
+    assert len(packed) == (100 if disk else pytest.approx(50, abs=3))
+    cached.forget_hits()
+    epoch(cached)
+    assert cached.hit_rate == (1.0 if disk else pytest.approx(0.5, abs=0.03))
+    assert len(packed) == (100 if disk else pytest.approx(50, abs=3))
