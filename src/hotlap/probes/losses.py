@@ -15,8 +15,11 @@ class Losses:
         self.open = True
 
     def close_if_felt(self, step_seconds: float | None) -> None:
-        """Called before timing begins: then only a step that does not notice it is followed on."""
-        self.open = step_seconds is not None and step_seconds >= CLONE_IS_FELT_BELOW
+        """Called before timing begins: then only a step that does not notice it is followed on.
+
+        Once closed it stays so: a curve with steps left out in its middle looks like another one.
+        """
+        self.open = self.open and step_seconds is not None and step_seconds >= CLONE_IS_FELT_BELOW
 
     def keep(self, tensors: Any) -> None:
         if not self.open or len(self._kept) >= MOST:

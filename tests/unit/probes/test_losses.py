@@ -69,3 +69,12 @@ def test_losses_do_not_grow_without_bound(monkeypatch):
     for value in range(10):
         kept.keep(Scalar(float(value)))
     assert kept.values() == [0.0, 1.0, 2.0]
+
+
+def test_a_curve_that_was_closed_is_not_gone_on_with():
+    """A step about as long as makes the difference: it is measured anew for each window."""
+    kept = Losses()
+    for number, step_seconds in enumerate((0.021, 0.019, 0.021, 0.021)):
+        kept.close_if_felt(step_seconds)
+        kept.keep(Scalar(float(number)))
+    assert kept.values() == [0.0]
