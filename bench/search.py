@@ -8,7 +8,8 @@ runs, among them those that prove what it says, against one run of each.
 
     python bench/search.py --json bench/results/search-cpu.json
 
-`--again` takes what trying everything gave from an earlier result and only searches anew.
+Runs that others on the machine disturbed are made again and told apart. `--again` takes what trying
+everything gave from an earlier result and only searches anew; with `--only`, its other rows stay.
 """
 
 from __future__ import annotations
@@ -113,14 +114,14 @@ def searched(script: Path, best: dict[str, Any]) -> dict[str, Any]:
     began = time.time()
     found = tune([str(script)], only=CATALOGUE, budget=600)
     tried = {Recipe(row.recipe).key for row in found.trials if row.runs} | {Recipe().key}
-    runs = {run.folder for row in found.trials for run in row.runs}
-    runs |= {run.folder for run in found.baseline_runs}
-    if found.winner is not None:
-        runs |= {run.folder for run in found.winner.runs}
+    rows = [row.runs for row in found.trials] + [found.baseline_runs]
+    rows += [found.winner.runs] if found.winner else []
+    runs = {run.folder: run.disturbed for one in rows for run in one}
     recipe = Recipe(found.winner.recipe if found.winner else {})
     return {
         "recipes": len(tried),
-        "runs": len(runs),
+        "runs": sum(not disturbed for disturbed in runs.values()),
+        "disturbed": sum(runs.values()),
         "seconds": time.time() - began,
         "recipe": dict(recipe.changes),
         "speedup": found.winner.speedup.ratio if found.winner else 1.0,
@@ -156,6 +157,7 @@ def main() -> None:
         os.chdir(folder)
         for name in SCRIPTS:
             if options.only and not any(word in name for word in options.only):
+                rows += [row for row in before if row["script"] == name]
                 continue
             script = ROOT / name
             everything = known.get(name) or exhaustive(script)
