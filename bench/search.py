@@ -149,15 +149,16 @@ def main() -> None:
     parser.add_argument("--only", action="append")
     parser.add_argument("--again", type=Path, help="an earlier result")
     options = parser.parse_args()
-    rows = []
+    rows: dict[str, Any] = {}
     before = json.loads(options.again.read_text())["rows"] if options.again else []
     known = {row["script"]: row["exhaustive"] for row in before}
+    if options.only:
+        rows = {row["script"]: row for row in before}
     target = options.json.absolute() if options.json else None
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for name in SCRIPTS:
             if options.only and not any(word in name for word in options.only):
-                rows += [row for row in before if row["script"] == name]
                 continue
             script = ROOT / name
             everything = known.get(name) or exhaustive(script)
@@ -171,7 +172,7 @@ def main() -> None:
                 "share_of_recipes": search["recipes"] / everything["recipes"],
                 "share_of_runs": search["runs"] / everything["runs"],
             }
-            rows.append(row)
+            rows[name] = row
             print(
                 f"{name}: best {everything['speedup']:.2f}x of {everything['recipes']} recipes; "
                 f"search {search['speedup']:.2f}x, {row['share_of_best']:.0%} of the best with "
@@ -186,7 +187,7 @@ def main() -> None:
                     "torch": str(torch.__version__),
                     "machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0]},
                     "catalogue": CATALOGUE,
-                    "rows": rows,
+                    "rows": [rows[script] for script in SCRIPTS if script in rows],
                 }
                 target.write_text(json.dumps(result, indent=1) + "\n")
 
