@@ -273,6 +273,7 @@ class Recorder:
         only = self._rounds.only
         if laps is None or only is None:
             return
+        self.passes.timeline.watching = True  # this step is not like the others
         for now, event, (samples, kind) in laps.take():
             self._rounds.stepped(only)
             self.steps += 1

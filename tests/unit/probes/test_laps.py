@@ -229,3 +229,38 @@ for stage in evaluated:
 
 def test_an_evaluation_is_known_in_a_step_nobody_looks_into(in_python, tmp_path, monkeypatch):
     watched(in_python, EVALUATING, tmp_path, monkeypatch)
+
+
+LEAVING = """
+import time
+from pathlib import Path
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from hotlap.probes.install import install
+
+recorder = install(torch, Path("trial"), time.time())
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for (x,) in DataLoader(TensorDataset(torch.randn(40000, 4)), batch_size=2):
+    if not recorder.passes.timeline.watching:
+        break
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+assert recorder.laps is not None and recorder.schedule.stage == "phases"
+recorder.catch_up()
+assert recorder.passes.timeline.watching and recorder.laps is None
+model(x).sum().backward()
+optimizer.step()
+recorder.passes.close()
+rows = recorder.passes.windows[-1]["intervals"]
+assert "phases" not in rows[-1], "nobody looked at its beginning"
+assert recorder.problems == [], recorder.problems
+"""
+
+
+def test_a_step_that_turns_out_to_be_another_kind_is_looked_at_from_there_on(
+    in_python, tmp_path, monkeypatch
+):
+    watched(in_python, LEAVING, tmp_path, monkeypatch)
