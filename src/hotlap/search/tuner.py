@@ -193,13 +193,11 @@ class Tuner:
             self._plan_again()
 
     def _try_singles(self, *, least: float = 0.0) -> None:
-        """Each remaining candidate on top of the best; planned anew when the best has changed.
-
-        Other settings of what is in the best come last: which are right may depend on the rest.
-        """
+        """Each remaining candidate on top of the best; planned anew when the best has changed."""
         while waiting := [
             one for one in self._plan.candidates if self._is_open(one) and one.promise >= least
         ]:
+            # Other settings of what is in the best come last: which is right depends on the rest.
             candidate = min(waiting, key=lambda one: one.name in self._best.changes)
             recipe = self._best.having(candidate.name, candidate.settings)
             gained = None

@@ -35,7 +35,7 @@ left out and the others add up without them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,7 +164,7 @@ def plan(setting: Setting) -> list[AnyCell]:
     if setting.seeds or setting.quick:
         timed = study.interleaved(cells, setting.seeds or 1)
     else:
-        timed = _numbered([*_before(setting, cells), *cells])
+        timed = list(_numbered([*_before(setting, cells), *cells]))
     planned: list[AnyCell] = list(timed)
     for rung in (rungs(setting)[0], rungs(setting)[-1]) if setting.epochs else ():
         last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
@@ -173,19 +173,17 @@ def plan(setting: Setting) -> list[AnyCell]:
 
 
 def _before(setting: Setting, cells: Sequence[Timed]) -> list[Timed]:
-    stock, last = cells[0], cells[-1]
     named = {cell.row: cell for cell in cells}
+    stock, last = cells[0], cells[-1]
     return [last, named["device-input"], stock, named[_workers(setting)], stock]
 
 
-def _numbered(cells: Sequence[Timed]) -> list[Timed]:
+def _numbered(cells: Sequence[Timed]) -> Iterator[Timed]:
     """Each as the so-and-so-many-th run of its row."""
     seen: Counter[str] = Counter()
-    made = []
     for cell in cells:
-        made.append(msgspec.structs.replace(cell, run=seen[cell.row]))
         seen[cell.row] += 1
-    return made
+        yield msgspec.structs.replace(cell, run=seen[cell.row] - 1)
 
 
 def _words(setting: Setting, epochs: int, *more: object) -> tuple[str, ...]:

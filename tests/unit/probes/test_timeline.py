@@ -1,7 +1,7 @@
-import random
-from itertools import count, islice
+from itertools import count
 
 import pytest
+from clocked import Clock, Event, during, milliseconds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,38 +14,13 @@ from hotlap.probes.timeline import (
     OPTIMIZER,
     OTHER,
     TRANSFER,
-    UNSEEN,
     Timeline,
     name_gaps,
-    one_of_two,
     seconds_of,
     split,
 )
 
 PHASES = (INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER)
-
-
-class Clock:
-    """Nanoseconds that pass only when a test says so."""
-
-    def __init__(self):
-        self.now = 1_000_000
-
-    def __call__(self):
-        return self.now
-
-    def pass_(self, milliseconds):
-        self.now += milliseconds * 1_000_000
-
-
-class Event:
-    """A CUDA event: it knows only how many milliseconds passed since another one."""
-
-    def __init__(self, at):
-        self.at = at
-
-    def elapsed_time(self, other):
-        return other.at - self.at
 
 
 @pytest.fixture
@@ -56,16 +31,6 @@ def clock():
 @pytest.fixture
 def timeline(clock):
     return Timeline(clock, None)
-
-
-def during(timeline, clock, phase, milliseconds):
-    timeline.enter(phase)
-    clock.pass_(milliseconds)
-    timeline.leave(phase)
-
-
-def milliseconds(stretch):
-    return {name: round(seconds * 1e3, 6) for name, seconds in stretch.items() if seconds}
 
 
 def test_a_plain_step_is_split_into_its_phases(timeline, clock):
@@ -338,75 +303,3 @@ def test_what_follows_at_once_shares_the_event_of_the_one_before(clock):
     (stretch,) = split(timeline.marks)
     assert milliseconds(stretch) == {INPUT: 10, TRANSFER: 10, FORWARD: 10, OTHER: 10}
     assert len(recorded) == 5
-
-
-def take_a_step(timeline, clock):
-    during(timeline, clock, INPUT, 1)
-    during(timeline, clock, BACKWARD, 4)
-    timeline.finish(OPTIMIZER)
-
-
-def test_a_step_nobody_looks_into_has_a_length_and_nothing_else(clock):
-    recorded = []
-    timeline = Timeline(clock, lambda: recorded.append(Event(clock.now / 1e6)) or recorded[-1])
-    timeline.restart(iter([False, True, True]))
-    timeline.boundary()
-    before = len(recorded)
-    take_a_step(timeline, clock)
-    looked, before = len(recorded) - before, len(recorded)
-    assert (timeline.now, timeline.watching) == (UNSEEN, False)
-    take_a_step(timeline, clock)
-    assert looked > len(recorded) - before == 1
-    take_a_step(timeline, clock)
-    first, second, third = (milliseconds(one) for one in split(timeline.marks))
-    assert second == {UNSEEN: 5}
-    assert first == third == {INPUT: 1, BACKWARD: 4}
-
-
-def test_a_phase_that_reaches_into_the_next_step_is_looked_at_to_its_end(clock):
-    timeline = Timeline(clock, None)
-    timeline.restart(iter([False]))
-    timeline.boundary()
-    timeline.enter(BACKWARD)
-    timeline.enter(OPTIMIZER)
-    clock.pass_(2)
-    timeline.finish(OPTIMIZER)
-    assert timeline.watching
-    clock.pass_(3)
-    timeline.leave(BACKWARD)
-    timeline.finish(OPTIMIZER)
-    assert (timeline.now, timeline.watching) == (UNSEEN, False)
-    assert [milliseconds(one) for one in split(timeline.marks)] == [{OPTIMIZER: 2}, {BACKWARD: 3}]
-
-
-def test_a_phase_that_began_unseen_does_not_end_in_the_step_that_is_seen(clock):
-    timeline = Timeline(clock, None)
-    timeline.restart(iter([False, True]))
-    timeline.boundary()
-    timeline.finish(OPTIMIZER)
-    timeline.enter(INPUT)
-    timeline.finish(OPTIMIZER)
-    clock.pass_(2)
-    timeline.leave(INPUT)
-    during(timeline, clock, FORWARD, 3)
-    timeline.boundary()
-    assert milliseconds(split(timeline.marks)[2]) == {OTHER: 2, FORWARD: 3}
-
-
-def test_a_new_window_is_looked_into_as_a_whole_unless_told_otherwise(clock):
-    timeline = Timeline(clock, None)
-    timeline.restart(iter([False]))
-    timeline.boundary()
-    timeline.finish(OPTIMIZER)
-    assert not timeline.watching
-    timeline.restart()
-    timeline.boundary()
-    take_a_step(timeline, clock)
-    assert milliseconds(split(timeline.marks)[0]) == {INPUT: 1, BACKWARD: 4}
-
-
-def test_one_of_each_two_steps_is_chosen_and_not_always_the_same():
-    chosen = list(islice(one_of_two(random.Random(0)), 200))
-    pairs = list(zip(chosen[::2], chosen[1::2], strict=True))
-    assert all(first != second for first, second in pairs)
-    assert 30 < sum(first for first, _ in pairs) < 70
