@@ -1,4 +1,4 @@
-"""Makes what a study or a tuning wrote fit for bench/results: of every path only the last part stays.
+"""Makes what a study or a tuning wrote fit for bench/results: of a path only the last part stays.
 
 hotlap study ladder --device cuda --epochs 5 --data cifar10.tar.xz --json ladder.json
 python bench/record.py ladder.json bench/results/study-ladder-h200.json
@@ -28,7 +28,7 @@ def without_places(content: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
     parser.add_argument("target", type=Path)
     options = parser.parse_args()

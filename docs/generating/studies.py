@@ -8,6 +8,7 @@ from pathlib import Path
 from generating import drawing, pages
 from generating.pages import DOCS, ROOT
 from hotlap import answers
+from hotlap.answers import Answer
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES
 from hotlap.studies.study import Study
@@ -51,8 +52,16 @@ def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
         f"![{picture.words}]({path.name})\n\n{picture.words}"
         for (path, _), picture in zip(pictures, answer.pictures, strict=True)
     ]
-    whole = f"Every cell: [{file.name}](../../{file.relative_to(ROOT).as_posix()})"
+    where = f"[{file.name}](../../{file.relative_to(ROOT).as_posix()})"
+    whole = f"Every run: {where} ({runs(answer)})"
     return "\n\n".join([markdown.render_answer(answer).strip(), *shown, whole]), pictures
+
+
+def runs(answer: Answer) -> str:
+    """2 of each row; or 1 to 3 of each row."""
+    counts = [row.runs for row in answer.rows if row.good]
+    least, most = min(counts), max(counts)
+    return f"{least} of each row" if least == most else f"{least} to {most} of each row"
 
 
 def facts(module: Study) -> str:

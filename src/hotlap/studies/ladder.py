@@ -13,10 +13,11 @@ are two ladders: workers, pinned memory and bytes make the loader faster; `devic
 the loader, and all else comes on top of it. The larger batch stands last and takes the learning
 rate with it, because it changes what is learned.
 
-Each row is timed in a fresh process until its steps have settled; the stock row three times, the
-last one and the first of both ladders twice, unless `--seeds` says how often. With `--epochs N` the
-stock row and the last one also train for N epochs: what the first epoch took (it compiles), what
-the others took, and how many images are told right.
+Each row is timed in a fresh process until its steps have settled, in two rounds unless `--seeds`
+says how many: first from the last row to stock, then back, so that a machine that drifts meanwhile
+widens the intervals instead of favouring a row. With `--epochs N` the stock row and the last one
+also train for N epochs: what the first epoch took (it compiles), what the others took, and how many
+images are told right.
 
 ## How to read it
 `gain` is over stock, `step up` over the row above. An optimization that gives nothing alone may
@@ -34,12 +35,9 @@ left out and the others add up without them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Trained, Value
@@ -67,6 +65,7 @@ COLUMNS: tuple[Column, ...] = (
 WITH_EPOCHS = ("first_epoch_seconds", "epoch_seconds", "train_accuracy", "test_accuracy")
 FACTOR = 4  # of the larger batch: 512 keeps enough updates in five epochs to learn from
 MOST_WORKERS = 8
+ROUNDS = 2  # one run of a row says nothing of the noise around it
 SINGLE = {"OMP_NUM_THREADS": "1"}  # of a tiny network threads make chance on a busy machine
 NEED_A_GPU = ("tf32, cudnn-benchmark", "cudnn-benchmark", "pinned-memory", "uint8-transfer")
 MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
@@ -159,31 +158,13 @@ def _larger(setting: Setting) -> str:
 
 
 def plan(setting: Setting) -> list[AnyCell]:
-    """Some rows once before all others, stock twice: what runs differ by, and a drift, show."""
     cells = [_timed(setting, rung) for rung in rungs(setting)]
-    if setting.seeds or setting.quick:
-        timed = study.interleaved(cells, setting.seeds or 1)
-    else:
-        timed = list(_numbered([*_before(setting, cells), *cells]))
+    timed = study.interleaved(cells, setting.seeds or setting.pick(1, ROUNDS))
     planned: list[AnyCell] = list(timed)
     for rung in (rungs(setting)[0], rungs(setting)[-1]) if setting.epochs else ():
         last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
         planned[last + 1 : last + 1] = _trained(setting, rung, planned[last].run + 1)
     return planned
-
-
-def _before(setting: Setting, cells: Sequence[Timed]) -> list[Timed]:
-    named = {cell.row: cell for cell in cells}
-    stock, last = cells[0], cells[-1]
-    return [last, named["device-input"], stock, named[_workers(setting)], stock]
-
-
-def _numbered(cells: Sequence[Timed]) -> Iterator[Timed]:
-    """Each as the so-and-so-many-th run of its row."""
-    seen: Counter[str] = Counter()
-    for cell in cells:
-        seen[cell.row] += 1
-        yield msgspec.structs.replace(cell, run=seen[cell.row] - 1)
 
 
 def _words(setting: Setting, epochs: int, *more: object) -> tuple[str, ...]:

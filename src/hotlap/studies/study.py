@@ -221,11 +221,13 @@ def nothing(rows: Sequence[Row]) -> str:
 
 def missing(rows: Sequence[Row]) -> str:
     """A sentence about the rows that have no figures; empty where all have."""
-    left = [one for one in rows if not one.good]
-    if not left:
-        return ""
-    names = units.listed([f"{one.name} ({one.status})" for one in left])
-    return f" Without figures: {names}."
+    tried = [one for one in rows if not one.good and one.status != answers.NOT_RUN]
+    waiting = sum(one.status == answers.NOT_RUN for one in rows)
+    names = units.listed([f"{one.name} ({one.status})" for one in tried])
+    said = f" Without figures: {names}." if tried else ""
+    if waiting:
+        said += f" {units.plural(waiting, 'row')} {'was' if waiting == 1 else 'were'} not run."
+    return said
 
 
 def overlap(one: Row, other: Row, column: str) -> bool:

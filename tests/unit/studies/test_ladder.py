@@ -1,7 +1,5 @@
 """The ladder of optimizations: what its rows are, and that its words follow from the figures."""
 
-from collections import Counter
-
 import pytest
 
 from hotlap.answers import FAILED, MEASURED, SKIPPED, Done, Timed, Trained
@@ -92,11 +90,11 @@ def test_the_reading_names_what_gives_most_and_what_gives_nothing():
     _, said = read(RATES)
     assert said.startswith(
         "Best: device-input, bf16, channels-last, fused-optimizer, cudnn-benchmark, compile "
-        "and batch 512, 71,643 samples/s, 18.09 times ("
+        "and batch 512, 71,643 samples/s, 18.00 times ("
     )
     assert said.endswith(
-        "stock. Alone, device-input gives most (2.64 times), 5 of 10 are within the noise and "
-        "uint8-transfer loses most (0.81 times); added to others, compile gives most (2.73 times) "
+        "stock. Alone, device-input gives most (2.62 times), 5 of 10 are within the noise and "
+        "uint8-transfer loses most (0.80 times); added to others, compile gives most (2.73 times) "
         "and 3 of 8 are within the noise."
     )
     assert "accuracy" not in said
@@ -105,7 +103,7 @@ def test_the_reading_names_what_gives_most_and_what_gives_nothing():
 def test_a_step_that_loses_is_said_to():
     rows, said = read({**RATES, "and batch 512": 20000})
     assert rows["and compile"].best
-    assert said.endswith("are within the noise and batch 512 loses most (0.60 times).")
+    assert said.endswith("are within the noise and batch 512 loses most (0.61 times).")
 
 
 def test_after_the_first_cells_there_is_only_stock_to_speak_of():
@@ -113,7 +111,7 @@ def test_after_the_first_cells_there_is_only_stock_to_speak_of():
     plan = ladder.plan(FULL)
     stock = [one for one in whole.of("stock") if one.good]
     rows = ladder.tabulate(FULL, Results(plan, stock))
-    assert ladder.read(FULL, rows).startswith("Best: stock, 3,961 samples/s. Without figures")
+    assert ladder.read(FULL, rows) == "Best: stock, 3,980 samples/s. 18 rows were not run."
 
 
 def test_with_epochs_stock_and_the_last_row_are_trained():
@@ -183,9 +181,8 @@ def test_memory_that_is_not_known_is_not_drawn():
     assert len(ladder.draw(FULL, ladder.tabulate(FULL, found), found)) == 1
 
 
-def test_stock_is_timed_three_times_and_the_ends_of_the_ladders_twice():
-    runs = Counter(cell.row for cell in ladder.plan(FULL))
-    twice = dict.fromkeys(("and batch 512", "device-input", "8 workers"), 2)
-    assert {name: count for name, count in runs.items() if count > 1} == {"stock": 3, **twice}
-    assert len({(cell.row, cell.run) for cell in ladder.plan(FULL)}) == len(ladder.plan(FULL))
-    assert [cell.row for cell in ladder.plan(FULL)][-len(RATES) :] == list(RATES)
+def test_every_row_is_timed_in_two_rounds_the_second_one_forward():
+    rows = [cell.row for cell in ladder.plan(FULL)]
+    assert rows == [*reversed(RATES), *RATES]
+    assert len({(cell.row, cell.run) for cell in ladder.plan(FULL)}) == 2 * len(RATES)
+    assert [cell.row for cell in ladder.plan(Setting(quick=True))].count("stock") == 1
