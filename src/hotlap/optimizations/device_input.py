@@ -63,9 +63,8 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 def by_hand(settings: dict[str, Any]) -> str:
     return (
-        "loader = hotlap.data.DeviceDataset(dataset.data, dataset.targets, layout='NHWC',\n"
-        "    batch_size=..., device=device,\n"
-        "    transform=[Crop(32, padding=4), Flip(), Normalize(mean, std)])"
+        "loader = hotlap.data.DeviceDataset(images, labels, batch_size=..., device=device,\n"
+        "    transform=[...])  # images as bytes; its transforms from hotlap.data.transforms"
     )
 
 

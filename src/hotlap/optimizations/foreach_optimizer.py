@@ -51,7 +51,7 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 
 def by_hand(settings: dict[str, Any]) -> str:
-    return "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, foreach=True)"
+    return "optimizer = torch.optim.AdamW(..., foreach=True)  # or whichever it is"
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
