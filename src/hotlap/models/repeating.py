@@ -2,71 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
-class Conditions:
-    """Random numbers and autocast at one place of a forward pass."""
+class Generator(NamedTuple):
+    """A source of random numbers that modules draw from."""
+
+    state: Callable[[], Any]
+    set: Callable[[Any], None]
+    same: Callable[[Any, Any], bool]
+
+
+def generators(device: torch.device) -> list[Generator]:
+    found = [
+        Generator(torch.get_rng_state, torch.set_rng_state, torch.equal),
+        Generator(random.getstate, random.setstate, lambda one, other: bool(one == other)),
+    ]
+    if device.type == "cuda":
+        found.append(
+            Generator(
+                lambda: torch.cuda.get_rng_state(device),
+                lambda state: torch.cuda.set_rng_state(state, device),
+                torch.equal,
+            )
+        )
+    return found
+
+
+class Randomness:
+    """What is drawn from one place of a forward pass to the next."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self._generators = generators(device)
+        self._states = [one.state() for one in self._generators]
+
+    def drawn(self) -> list[tuple[Generator, Any]]:
+        """Where something was drawn since the last time: the state before it."""
+        before, self._states = self._states, [one.state() for one in self._generators]
+        moved = zip(self._generators, before, self._states, strict=True)
+        return [(one, state) for one, state, now in moved if not one.same(state, now)]
+
+
+@contextmanager
+def nothing_from_numpy() -> Iterator[None]:
+    """Refuses what draws from numpy's global generator, whose state takes long to read."""
+    before = _of_numpy()
+    yield
+    if before != _of_numpy():
+        raise RuntimeError(
+            "F or G draw from numpy's global random numbers, which cannot be drawn again in the "
+            "backward pass; draw from torch's or Python's"
+        )
+
+
+def _of_numpy() -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    _, words, *rest = numpy.random.get_state()
+    return words.tobytes(), *rest
+
+
+class Held(NamedTuple):
+    """A parameter or a buffer that a module holds, as it was in the forward pass."""
+
+    place: dict[str, Any]
+    name: str
+    tensor: torch.Tensor
+    version: int
+    kind: str
+
+    @property
+    def written_to(self) -> bool:
+        return self.tensor._version != self.version
+
+    @property
+    def replaced(self) -> bool:
+        return self.place.get(self.name) is not self.tensor
+
+
+class Conditions:
+    """All that a module's forward pass depends on besides its input."""
+
+    def __init__(self, module: nn.Module, name: str, device: torch.device) -> None:
+        self._module = module
+        self._name = f"{name} ({type(module).__name__})"
+        kinds = sorted({"cpu", device.type} & {"cpu", "cuda"})
         self._autocast = [
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in sorted({"cpu", device.type} & {"cpu", "cuda"})
+            for kind in kinds
         ]
         self._cached = torch.is_autocast_cache_enabled()
-        self._random: list[torch.Tensor] | None = self._states()
+        self._modes = [(one, one.training) for one in module.modules()]
+        self._held = list(_held(module))
+        self._random: list[tuple[Generator, Any]] = []
 
-    def _states(self) -> list[torch.Tensor]:
-        states = [torch.get_rng_state()]
-        if self._device.type == "cuda":
-            states.append(torch.cuda.get_rng_state(self._device))
-        return states
-
-    def close(self) -> None:
-        """Where nothing was drawn, there is nothing to draw again, and nothing is kept."""
-        if self._random is not None and all(map(torch.equal, self._random, self._states())):
-            self._random = None
+    def close(self, randomness: Randomness) -> None:
+        """After the forward pass: refuses what would start from something else a second time."""
+        for held in self._held:
+            if held.written_to or held.replaced:
+                raise RuntimeError(
+                    f"{self._name} changes its {held.kind} {held.name} in the forward pass, which "
+                    "runs a second time; keep such modules outside reversible blocks"
+                )
+        self._random = randomness.drawn()
 
     @contextmanager
     def again(self) -> Iterator[None]:
         with ExitStack() as stack:
-            if self._random is not None:
-                devices = [self._device] if self._device.type == "cuda" else []
-                stack.enter_context(torch.random.fork_rng(devices=devices))
-                torch.set_rng_state(self._random[0])
-                if devices:
-                    torch.cuda.set_rng_state(self._random[1], self._device)
+            for one, training in self._modes:
+                if one.training is not training:
+                    stack.callback(setattr, one, "training", one.training)
+                    one.training = training
+            for held in self._held:
+                self._put_back(held, stack)
+            for one, training in self._modes:  # BatchNorm has counted this batch
+                if training and isinstance(one, _BatchNorm) and one.track_running_stats:
+                    stack.callback(setattr, one, "track_running_stats", True)
+                    one.track_running_stats = False
+            for generator, state in self._random:
+                stack.callback(generator.set, generator.state())
+                generator.set(state)
             for kind, enabled, dtype in self._autocast:
                 stack.enter_context(
                     torch.autocast(kind, dtype, enabled=enabled, cache_enabled=self._cached)
                 )
             yield
 
+    def _put_back(self, held: Held, stack: ExitStack) -> None:
+        """What functional_call lends a module is gone by now; what was written over is lost."""
+        if held.written_to:
+            raise RuntimeError(
+                f"the {held.kind} {held.name} of {self._name} was modified by an inplace "
+                "operation between the forward and the backward pass, which needs it as it was"
+            )
+        if held.replaced:
+            stack.callback(held.place.__setitem__, held.name, held.place.get(held.name))
+            held.place[held.name] = held.tensor
+
+
+def _held(module: nn.Module) -> Iterator[Held]:
+    """Without the statistics of a BatchNorm that is training: it writes them, and reads none."""
+    for one in module.modules():
+        counting = one.training and isinstance(one, _BatchNorm)
+        places = {"parameter": one._parameters, "buffer": {} if counting else one._buffers}
+        for kind, place in places.items():
+            for name, tensor in place.items():
+                if tensor is not None:
+                    yield Held(place, name, tensor, tensor._version, kind)
+
 
 @contextmanager
-def unchanged(module: nn.Module, name: str) -> Iterator[None]:
-    """Refuses buffers that a forward pass changes: a second pass would start from others."""
-    counted = {
-        id(buffer)
-        for one in module.modules()
-        if isinstance(one, _BatchNorm)
-        for buffer in one.buffers(recurse=False)
-    }
-    buffers: dict[str, Any] = dict(module.named_buffers())
-    before = [(key, one, one._version) for key, one in buffers.items() if id(one) not in counted]
-    yield
-    after = dict(module.named_buffers())
-    for key, one, version in before:
-        replaced = after.get(key) is not one
-        if replaced or version != one._version:
-            raise RuntimeError(
-                f"{name} ({type(module).__name__}) changes its buffer {key} in the forward pass, "
-                "which runs a second time; keep such modules outside reversible blocks"
-            )
+def without_hooks(parameters: list[torch.Tensor]) -> Iterator[None]:
+    """Hooks on parameters run once, when their whole gradient is there."""
+    set_aside: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+    for one in parameters:
+        hooks = one._backward_hooks
+        if hooks:
+            set_aside.append((hooks, dict(hooks)))
+            hooks.clear()
+    try:
+        yield
+    finally:
+        for hooks, own in set_aside:
+            hooks.update(own)

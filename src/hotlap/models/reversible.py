@@ -7,26 +7,30 @@ back through the blocks: running F and G once more gives the block's input and, 
 their gradients need. That is four units of work where keeping activations takes three.
 
 F and G are any modules that keep the shape of their half. What they did in the forward pass they do
-again: dropout draws the same numbers, autocast is as it was, and BatchNorm does not count the batch
-twice. What could not be done again is refused: modules that write into their input, and buffers
-other than BatchNorm's that change in the forward pass.
+again: dropout draws the same numbers (torch's and Python's), autocast, training or evaluation and
+the parameters are as they were, and BatchNorm does not count the batch twice. What could not be
+done again is refused: modules that write into their input or draw from numpy's global random
+numbers, buffers other than BatchNorm's that change in the forward pass, parameters that change
+before the backward pass, and tensors from elsewhere that need a gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from hotlap.models.repeating import Conditions, unchanged
+from hotlap.models.repeating import Conditions, Randomness, nothing_from_numpy, without_hooks
 
 HALVES = 2
 CHANNELS = 1
+HALF_PRECISION = (torch.bfloat16, torch.float16)
 
 
 class ReversibleBlock(nn.Module):  # type: ignore[misc]
@@ -38,9 +42,9 @@ class ReversibleBlock(nn.Module):  # type: ignore[misc]
         self.g = g
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        first, second = halves(x)
-        first = first + fitting(self.f(second), first, "F")
-        second = second + fitting(self.g(first), second, "G")
+        first, second = halves(stream(x))
+        first = first + fitting(branch(self.f, second, "F"), first, "F")
+        second = second + fitting(branch(self.g, first, "G"), second, "G")
         return torch.cat((first, second), CHANNELS)
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
@@ -55,25 +59,53 @@ class ReversibleBlock(nn.Module):  # type: ignore[misc]
 class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
     """Blocks one after another; inside, no activations are kept for the backward pass."""
 
-    def __init__(self, *blocks: ReversibleBlock) -> None:
-        for block in blocks:
-            if not isinstance(block, ReversibleBlock):
-                raise TypeError(f"{type(block).__name__} is no ReversibleBlock")
+    def __init__(self, *blocks: ReversibleBlock | OrderedDict[str, ReversibleBlock]) -> None:
         super().__init__(*blocks)
+        self._check()
+
+    def __add__(self, other: Iterable[Any]) -> ReversibleSequential:
+        return ReversibleSequential(*self, *other)
+
+    def __mul__(self, times: int) -> ReversibleSequential:
+        return ReversibleSequential(*(list(self) * times))
+
+    def __rmul__(self, times: int) -> ReversibleSequential:
+        return self * times
 
     # The blocks may be compiled; walking back through them is not.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self._check()
         halves(x)  # what cannot be split says so here
         if not len(self):
             return x
-        if torch.is_autocast_enabled(x.device.type) and x.dtype in (torch.bfloat16, torch.float16):
-            x = x.float()  # the sums of many blocks; F and G compute in the lower precision
+        x = stream(x)
         parameters = [one for one in self.parameters() if one.requires_grad]
         if not torch.is_grad_enabled() or not (parameters or x.requires_grad):
-            return _run(list(self), x, None)
+            return _run(list(self), x)
+        if any(map(nn.parameter.is_lazy, parameters)):
+            raise RuntimeError(
+                "a lazy module in here does not know its shape yet; run this once under "
+                "torch.no_grad() before it is trained"
+            )
         y: torch.Tensor = _Walk.apply(list(self), x, *parameters)
         return y
+
+    def _check(self) -> None:
+        for name, block in self.named_children():
+            if not isinstance(block, ReversibleBlock):
+                raise TypeError(f"{type(block).__name__} is no ReversibleBlock")
+            if type(block).forward is not ReversibleBlock.forward:
+                raise TypeError(
+                    f"{type(block).__name__} has a forward of its own, which would not be called: "
+                    "only F and G are; put it into them"
+                )
+            if block._forward_hooks or block._forward_pre_hooks:
+                warnings.warn(
+                    f"forward hooks of block {name} are not called in a ReversibleSequential; put "
+                    "them on its f or g",
+                    stacklevel=3,
+                )
 
 
 class _Walk(torch.autograd.Function):  # type: ignore[misc]
@@ -84,9 +116,8 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
         ctx: Any, blocks: list[ReversibleBlock], x: torch.Tensor, *parameters: torch.Tensor
     ) -> torch.Tensor:
         ctx.blocks = blocks
-        ctx.conditions = []
         ctx.parameters = parameters
-        y = _run(blocks, x, ctx.conditions)
+        y, ctx.conditions = _run_once(blocks, x)
         ctx.save_for_backward(y)
         return y
 
@@ -107,37 +138,62 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
         return (None, whole, *gradients.found())
 
 
-def _run(
-    blocks: Sequence[ReversibleBlock],
-    x: torch.Tensor,
-    kept: list[tuple[Conditions, Conditions]] | None,
-) -> torch.Tensor:
-    """The forward pass, keeping nothing but the conditions it ran under."""
+def _run(blocks: Sequence[ReversibleBlock], x: torch.Tensor) -> torch.Tensor:
+    """The forward pass where nothing is repeated."""
     with torch.no_grad():
-        first, second = halves(x)
+        first, second = _own_halves(x)
         for block in blocks:
-            with _once(block.f, second, "F") as of_f:
-                first = first + fitting(block.f(second), first, "F")
-            with _once(block.g, first, "G") as of_g:
-                second = second + fitting(block.g(first), second, "G")
-            if kept is not None:
-                kept.append((of_f, of_g))
+            first = first + fitting(branch(block.f, second, "F"), first, "F")
+            second = second + fitting(branch(block.g, first, "G"), second, "G")
         return torch.cat((first, second), CHANNELS)
 
 
-@contextmanager
-def _once(module: nn.Module, given: torch.Tensor, name: str) -> Iterator[Conditions]:
-    """Notes what the module needs to run again, and refuses what could not be repeated."""
+def _run_once(
+    blocks: Sequence[ReversibleBlock], x: torch.Tensor
+) -> tuple[torch.Tensor, list[tuple[Conditions, Conditions]]]:
+    """The forward pass, keeping nothing but the conditions it ran under."""
+    kept = []
+    with torch.no_grad(), nothing_from_numpy():
+        first, second = _own_halves(x)
+        randomness = Randomness(x.device)
+        for block in blocks:
+            part, of_f = _once(block.f, second, "F", randomness)
+            first = first + part
+            part, of_g = _once(block.g, first, "G", randomness)
+            second = second + part
+            kept.append((of_f, of_g))
+        return torch.cat((first, second), CHANNELS), kept
+
+
+def _own_halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What F writes into its input is refused; the caller's is not touched by then."""
+    first, second = halves(x)
+    return first, second.clone()
+
+
+def _once(
+    module: nn.Module, given: torch.Tensor, name: str, randomness: Randomness
+) -> tuple[torch.Tensor, Conditions]:
+    """Runs the module and notes what it needs to run again."""
+    conditions = Conditions(module, name, given.device)
+    part = fitting(branch(module, given, name), given, name)
+    conditions.close(randomness)
+    return part, conditions
+
+
+def branch(module: nn.Module, given: torch.Tensor, name: str) -> torch.Tensor:
+    """What the module makes of a half; that half is needed again, so it may not be written to."""
+    if given.is_inference():  # has no version to look at
+        made: torch.Tensor = module(given.clone())
+        return made
     version = given._version
-    with unchanged(module, name):
-        conditions = Conditions(given.device)
-        yield conditions
-        conditions.close()
+    made = module(given)
     if given._version != version:
         raise RuntimeError(
             f"{name} ({type(module).__name__}) writes into its input, which is needed again; make "
             "its first operation one that does not (ReLU(inplace=False))"
         )
+    return made
 
 
 def _back(
@@ -152,17 +208,46 @@ def _back(
 
     result = before + module(given)
     """
-    with torch.enable_grad(), conditions.again(), _statistics_stay(module):
+    with torch.enable_grad(), conditions.again():
         source = given.detach().requires_grad_()
         part = module(source)
+        wanted = gradients.of(module)
     before = result - part.detach()
     if not part.requires_grad:  # it depends on nothing that is trained
         return before, torch.zeros_like(source)
-    wanted = gradients.of(module)
-    found = torch.autograd.grad(part, [source, *wanted], gradient.to(part.dtype), allow_unused=True)
+    if module not in _LOOKED_AT:
+        _refuse_others(module, part, [source, *wanted])
+        _LOOKED_AT.add(module)
+    with without_hooks(wanted):
+        found = torch.autograd.grad(
+            part, [source, *wanted], gradient.to(part.dtype), allow_unused=True
+        )
     gradients.add(wanted, found[1:])
     more = found[0] if found[0] is not None else torch.zeros_like(source)
     return before, more
+
+
+_LOOKED_AT: WeakSet[nn.Module] = WeakSet()  # branches that were looked through once
+
+
+def _refuse_others(module: nn.Module, part: torch.Tensor, known: list[torch.Tensor]) -> None:
+    """A tensor of neither the half nor the module would get no gradient, and nobody would know."""
+    own = {id(one) for one in known}
+    ends = {one.grad_fn for one in known if one.grad_fn is not None}
+    seen, todo = set(), [part.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen or node in ends:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in own:
+            raise RuntimeError(
+                f"{type(module).__name__} uses a tensor of shape {tuple(leaf.shape)} that needs a "
+                "gradient and is neither its input nor a parameter of its own; in a "
+                "ReversibleSequential it would get none"
+            )
+        todo.extend(next_node for next_node, _ in node.next_functions)
 
 
 class _Gradients:
@@ -188,15 +273,11 @@ class _Gradients:
         return self._sums
 
 
-@contextmanager
-def _statistics_stay(module: nn.Module) -> Iterator[None]:
-    """BatchNorm has counted this batch: it normalises as before and does not count it again."""
-    with ExitStack() as stack:
-        for one in module.modules():
-            if isinstance(one, _BatchNorm) and one.training and one.track_running_stats:
-                one.track_running_stats = False
-                stack.callback(setattr, one, "track_running_stats", True)
-        yield
+def stream(x: torch.Tensor) -> torch.Tensor:
+    """Under autocast F and G compute in the lower precision; the sums of many blocks do not."""
+    if torch.is_autocast_enabled(x.device.type) and x.dtype in HALF_PRECISION:
+        return x.float()
+    return x
 
 
 def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,228 @@
+"""What a branch did in the forward pass it does again, or it is refused; never something else."""
+
+import copy
+import random
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hotlap.models.reversible import ReversibleBlock, ReversibleSequential
+from hotlap.models.revnet import RevNet
+
+
+def branch():
+    return nn.Sequential(nn.BatchNorm2d(4), nn.Tanh(), nn.Conv2d(4, 4, 3, padding=1))
+
+
+def both(make=branch, count=3):
+    """The same blocks, once keeping activations and once not."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(*[ReversibleBlock(make(), make()) for _ in range(count)]).double()
+    return plain, ReversibleSequential(*copy.deepcopy(list(plain)))
+
+
+def batch():
+    return torch.randn(2, 8, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def gradients(model):
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def assert_same(plain, reversible):
+    expected, found = gradients(plain), gradients(reversible)
+    assert all(one is not None for one in expected.values())
+    torch.testing.assert_close(found, expected)
+
+
+# Evaluation ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_evaluation_gives_what_plain_blocks_give(mode):
+    plain, reversible = both()
+    with mode():
+        torch.testing.assert_close(reversible.eval()(batch()), plain.eval()(batch()))
+        assert RevNet(38, units=1).eval()(torch.randn(1, 3, 32, 32)).shape == (1, 10)
+
+
+def test_in_inference_mode_writing_into_the_input_does_no_harm():
+    blocks = [
+        ReversibleBlock(nn.Sequential(nn.ReLU(inplace=act), nn.Conv2d(4, 4, 1)), nn.Conv2d(4, 4, 1))
+        for act in (True, False)
+    ]
+    blocks[1].load_state_dict(blocks[0].state_dict())
+    x = batch().float()
+    with torch.inference_mode():
+        given = x.clone()
+        expected = blocks[1](given)
+        for model in (blocks[0], ReversibleSequential(blocks[0])):
+            torch.testing.assert_close(model(given), expected)
+            assert torch.equal(given, x)
+
+
+def test_a_refused_module_has_not_touched_the_users_input():
+    bad = nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(4, 4, 1)).double()
+    x = batch()
+    before = x.clone()
+    with pytest.raises(RuntimeError, match="writes into its input"):
+        ReversibleSequential(ReversibleBlock(bad, branch().double()))(x)
+    assert torch.equal(x, before)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="writes into its input"):
+        ReversibleBlock(bad, branch().double())(x)
+
+
+# Parameters ------------------------------------------------------------------------------------
+
+
+def test_hooks_on_parameters_run_once_with_the_whole_gradient():
+    plain, reversible = both()
+    calls = []
+    for model in (plain, reversible):
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: calls.append(1) or gradient * 0.5)
+        model(batch()).square().sum().backward()
+    assert len(calls) == 2 * len(gradients(plain))
+    assert_same(plain, reversible)
+
+
+def test_parameters_lent_by_functional_call_get_their_gradients():
+    plain, reversible = both()
+    for model in (plain, reversible):
+        lent = {name: one * 1.5 for name, one in model.named_parameters()}
+        torch.func.functional_call(model, lent, (batch(),)).square().sum().backward()
+    assert_same(plain, reversible)
+
+
+def test_a_parameter_changed_before_the_backward_pass_is_refused():
+    _, reversible = both()
+    y = reversible(batch())
+    with torch.no_grad():
+        reversible[1].f[2].weight.mul_(2)
+    with pytest.raises(RuntimeError, match=r"weight of F .* modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_statistics_changed_before_the_backward_pass_are_refused_where_they_are_read():
+    _, reversible = both()
+    y = reversible.eval()(batch())
+    reversible[0].g[0].running_mean.add_(1)
+    with pytest.raises(RuntimeError, match="buffer running_mean of G"):
+        y.sum().backward()
+
+
+class Conditioned(nn.Module):
+    def __init__(self, embedding):
+        super().__init__()
+        self.inner = nn.Conv2d(4, 4, 1)
+        self.embedding = [embedding]
+
+    def forward(self, x):
+        return self.inner(x) * self.embedding[0]
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_tensor_from_elsewhere_that_needs_a_gradient_is_refused(computed):
+    embedding = torch.ones(4, 1, 1, requires_grad=True)
+    given = embedding * 2 if computed else embedding
+    model = ReversibleSequential(ReversibleBlock(Conditioned(given), nn.Conv2d(4, 4, 1)))
+    with pytest.raises(RuntimeError, match=r"Conditioned uses a tensor of shape \(4, 1, 1\)"):
+        model(batch().float()).sum().backward()
+    fixed = ReversibleBlock(Conditioned(given.detach()), nn.Conv2d(4, 4, 1))
+    ReversibleSequential(fixed)(batch().float()).sum().backward()
+
+
+def test_lazy_modules_have_to_know_their_shape_first():
+    model = ReversibleSequential(ReversibleBlock(nn.LazyConv2d(4, 1), nn.Conv2d(4, 4, 1)))
+    x = batch().float()
+    with pytest.raises(RuntimeError, match=r"run this once under torch\.no_grad"):
+        model(x)
+    with torch.no_grad():
+        model(x)
+    model(x).sum().backward()
+    assert model[0].f.weight.grad.shape == (4, 4, 1, 1)
+
+
+# Modes and random numbers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_mode_that_changes_before_the_backward_pass_is_the_forward_passes(first):
+    plain, reversible = both()
+    for model in (plain, reversible):
+        y = model.train(first)(batch())
+        model.train(not first)
+        y.square().sum().backward()
+        assert all(one.training is not first for one in model.modules())
+    assert_same(plain, reversible)
+
+
+class Drawing(nn.Module):
+    def __init__(self, draw):
+        super().__init__()
+        self.inner = nn.Conv2d(4, 4, 1)
+        self.draw = draw
+
+    def forward(self, x):
+        return self.inner(x) * self.draw()
+
+
+@pytest.mark.parametrize("draw", [lambda: random.random(), lambda: torch.rand(()).item()])
+def test_random_numbers_are_drawn_again(draw):
+    plain, reversible = both(lambda: Drawing(draw))
+    after = []
+    for model in (plain, reversible):
+        random.seed(0), torch.manual_seed(0)
+        model(batch()).square().sum().backward()
+        after.append(draw())
+    assert_same(plain, reversible)
+    assert after[0] == after[1]
+
+
+def test_drawing_from_numpys_global_generator_is_refused():
+    _, reversible = both(lambda: Drawing(lambda: np.random.random_sample()))
+    with pytest.raises(RuntimeError, match="draw from numpy's global random numbers"):
+        reversible(batch())
+    with torch.no_grad():
+        reversible(batch())
+
+
+# The container ---------------------------------------------------------------------------------
+
+
+def test_parts_and_sums_stay_reversible():
+    _, model = both()
+    for made, count in ((model[:2], 2), (model + model, 6), (model * 2, 6), (2 * model, 6)):
+        assert isinstance(made, ReversibleSequential)
+        assert len(made) == count
+    with pytest.raises(TypeError, match="Linear is no ReversibleBlock"):
+        model.append(nn.Linear(2, 2))(batch())
+
+
+class Halving(ReversibleBlock):
+    def forward(self, x):
+        return super().forward(x) * 0.5
+
+
+def test_what_would_not_be_called_is_refused_or_told():
+    with pytest.raises(TypeError, match="Halving has a forward of its own"):
+        ReversibleSequential(Halving(branch(), branch()))
+    _, model = both()
+    model[1].register_forward_hook(lambda module, given, made: made * 0.5)
+    with pytest.warns(UserWarning, match="hooks of block 1 are not called"):
+        model(batch())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both()[1](batch())
+
+
+def test_blocks_that_keep_their_activations_have_a_float_stream_too():
+    plain, reversible = both()
+    plain, reversible, x = plain.float(), reversible.float(), batch().bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        one, other = plain(x), reversible(x)
+    assert one.dtype == other.dtype == torch.float32
+    torch.testing.assert_close(one, other)
