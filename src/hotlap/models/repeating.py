@@ -82,7 +82,7 @@ class Held(NamedTuple):
 
     @property
     def written_to(self) -> bool:
-        return self.tensor._version != self.version
+        return bool(self.tensor._version != self.version)
 
     @property
     def replaced(self) -> bool:
