@@ -5,8 +5,9 @@ units of work instead of three), and what is kept does not grow with depth.
 
 One stack of blocks (BatchNorm, ReLU, 3x3 convolution, twice, in each branch), several depths. For
 each way: live bytes after the forward pass, peak bytes of a step, and time of a step; ways
-alternate within one process, medians over the rounds. Then the drift: how far the gradients of
-reversible blocks are from plain ones, at a depth of 100, in float32 and under bfloat16 autocast.
+alternate within one process, medians over the rounds. Then the drift at a depth of 100, in float32
+and under bfloat16 autocast: how far the input that is computed back lies from the one that was
+given, and the gradients of reversible blocks from those of plain ones.
 
     python bench/reversible.py --device cuda --json bench/results/reversible-h200.json
 """
@@ -18,7 +19,6 @@ import copy
 import gc
 import importlib.util
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -29,6 +29,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from hotlap import machine
 from hotlap.models.reversible import ReversibleBlock, ReversibleSequential
 from hotlap.models.revnet import unit
 
@@ -140,7 +141,11 @@ def measure(
 def drift(
     x: torch.Tensor, width: int, device: torch.device, act: type[nn.Module]
 ) -> dict[str, Any]:
-    """The largest relative error of a parameter's gradient at a depth of 100."""
+    """At a depth of 100, by norms.
+
+    reconstruction: of the input computed back, by that of the input. gradients: the largest of a
+    parameter's, by the largest gradient's own. input_gradient: by that of the plain one.
+    """
     torch.manual_seed(0)
     blocks = [unit("basic", width) for _ in range(100)]
     for block in blocks:
@@ -160,15 +165,32 @@ def drift(
             y.float().square().mean().backward()
             gradients[name] = [parameter.grad for parameter in model.parameters()]
             inputs[name] = given.grad
+            if name == "reversible":
+                back = reconstructed(model, y, precision == "bfloat16")
         parts = zip(gradients["reversible"], gradients["plain"], strict=True)
         scale = max(float(one.norm()) for one in gradients["plain"])
         errors[precision] = {
             "gradients": max(float((a - b).norm()) for a, b in parts) / scale,
-            "input": float(
+            "reconstruction": float((back - x.detach()).norm() / x.detach().norm()),
+            "input_gradient": float(
                 (inputs["reversible"] - inputs["plain"]).norm() / inputs["plain"].norm()
             ),
         }
     return errors
+
+
+def name_of(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{machine.describe()['processor']}, {machine.cores():g} cores"
+
+
+def reconstructed(model: Any, y: torch.Tensor, lower: bool) -> torch.Tensor:
+    """The input, walking back from the output block by block."""
+    with torch.no_grad(), torch.autocast(y.device.type, torch.bfloat16, enabled=lower):
+        for block in reversed(list(model)):
+            y = block.inverse(y)
+    return y
 
 
 def main() -> None:
@@ -176,7 +198,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--depths", type=int, nargs="+", default=[4, 16, 64])
+    parser.add_argument("--depths", type=int, nargs="*", default=[4, 16, 100])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -185,7 +207,7 @@ def main() -> None:
     # RevTorch gives its parameters no gradient where the input needs none.
     x = torch.randn(batch, options.width, 32, 32, device=device, requires_grad=True)
     report: dict[str, Any] = {
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
+        "device": name_of(device),
         "torch": str(torch.__version__),
         "batch": batch,
         "width": options.width,

@@ -16,7 +16,7 @@ from hotlap.reports import html, markdown
 from hotlap.studies import named, surroundings
 from hotlap.studies.conducting import Conducted, conduct
 from hotlap.studies.runner import LocalRunner, Runner
-from hotlap.studies.study import Setting, Study, columns
+from hotlap.studies.study import Setting, Study, busy, columns, unused
 from hotlap.trials.folder import IMAGES, RunFolder
 
 
@@ -60,6 +60,9 @@ def study(
         epochs=_positive("--epochs", epochs),
         seeds=_positive("--seeds", seeds),
     )
+    for left_out in unused(chosen, Setting(**options, cores=2)):
+        del options[left_out]
+        warn(f"The study {name} has no use for --{left_out}{_quickly(quick)}; it is left out.")
     home = Path(out) if out is not None else None
     run, finished = _run_folder(chosen, options, home, resume=resume, warn=warn)
     setting = Setting(
@@ -103,6 +106,10 @@ def study(
 
 def _options(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
+
+
+def _quickly(quick: bool) -> str:
+    return " with --quick" if quick else ""
 
 
 def _positive(option: str, value: int | None) -> int | None:
@@ -159,6 +166,7 @@ def _conclude(
     complete: bool,
 ) -> Answer:
     study, rows = found.study, found.rows
+    reading = study.read(found.setting, rows) + busy(found.done, machine.cores())
     return Answer(
         schema=answers.SCHEMA,
         hotlap=__version__,
@@ -171,7 +179,7 @@ def _conclude(
         seconds=seconds,
         columns=columns(study, found.setting),
         rows=tuple(rows),
-        reading=study.read(found.setting, rows),
+        reading=reading,
         pictures=study.draw(found.setting, rows, found.results),
         cells=tuple(found.done),
         complete=complete,

@@ -28,21 +28,26 @@ class Folder:
     """`(image, label)` of each file: uint8 (3, height, width), or what `transform` makes of it.
 
     Classes are the subfolders by name; a class may have folders of its own. The order is that of
-    the names' bytes, the same in every locale. Hidden files and other kinds are left out.
+    the names' bytes, the same in every locale. Hidden files and other kinds are left out. With
+    `classes=False` it takes all images wherever they lie below, and every label is 0.
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, transform: Callable[[Any], Any] | None = None
+        self,
+        root: str | os.PathLike[str],
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        classes: bool = True,
     ) -> None:
         self.root = Path(root)
         self.transform = transform
-        classes = _classes(os.fsencode(self.root))
+        there = _classes(os.fsencode(self.root)) if classes else [b""]
         names, labels = [], []
-        for label, one in enumerate(classes):
+        for label, one in enumerate(there):
             found = _images(os.path.join(os.fsencode(self.root), one))
             names += [os.path.join(one, name) for name in found]
             labels += [label] * len(found)
-        self.classes = tuple(map(os.fsdecode, classes))
+        self.classes = tuple(map(os.fsdecode, there)) if classes else ()
         self.labels = torch.tensor(labels)
         self._names = torch.frombuffer(bytearray(b"".join(names)), dtype=torch.uint8)
         self._ends = torch.tensor([0, *map(len, names)]).cumsum(0)
@@ -51,7 +56,8 @@ class Folder:
         return len(self.labels)
 
     def __repr__(self) -> str:
-        return f"Folder({str(self.root)!r}: {len(self):,} images, {len(self.classes)} classes)"
+        held = f"{len(self):,} images, {len(self.classes)} classes"
+        return f"Folder({str(self.root)!r}: {held})"
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         image = self.image(index)
@@ -159,7 +165,7 @@ def _images(folder: bytes) -> list[bytes]:
     found = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [one for one in folders if not one.startswith(b".")]
-        below = parent[len(folder) + 1 :]
+        below = os.path.relpath(parent, folder) if parent != folder else b""
         for name in names:
             if name.lower().endswith(SUFFIXES) and not name.startswith(b"."):
                 found.append(os.path.join(below, name))

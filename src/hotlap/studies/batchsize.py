@@ -128,15 +128,24 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
         share = (best.number(RATE) or 0.0) / (fastest.number(RATE) or 1.0)
         said += f", {units.share(share)} of the fastest ({fastest.name})"
         said += _memory(best, fastest) + ": beyond it a larger one stops paying"
-    waits = fastest.number("input")
-    if waits is not None and waits > FELT:
-        said += f". There the step waits {units.share(waits)} of its time for input, so this is "
-        said += "the limit of the loader rather than of the device"
+    said += _waiting(best, fastest)
     smaller = [one for one in good if _batch(one.name) < _batch(best.name)]
     alike = [one.name for one in smaller if study.overlap(one, best, RATE)]
     if alike:
         said += f". {units.listed(alike).capitalize()} cannot be told from it within the noise"
     return f"{said}.{study.missing(rows)}"
+
+
+def _waiting(best: Row, fastest: Row) -> str:
+    """Where it is the loader that is at its limit, rather than the device."""
+    waits = fastest.number("input")
+    if waits is not None and waits > FELT:
+        said = f". There the step waits {units.share(waits)} of its time for input, so this is "
+        return said + "the limit of the loader rather than of the device"
+    waits = best.number("input")
+    if waits is not None and waits > FELT:
+        return f". With {best.name} the step waits {units.share(waits)} of its time for input"
+    return ""
 
 
 def _memory(best: Row, fastest: Row) -> str:

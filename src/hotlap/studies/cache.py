@@ -15,10 +15,11 @@ read are those of all processes, looked at between epochs. What they share count
 do not count.
 
 ## How to read it
-Gain is how much faster a warm epoch is than one of the same data without a cache. A cold epoch
-costs about what an epoch without a cache does, and filling. With w workers a dict holds the data up
-to w times, and of an image it has seen, another worker has not: compare its K and its hits with
-those of the shared tier. With room for half of the data, half of the samples hit.
+Gain is how much faster a warm epoch is than one of the same data without a cache. A cold epoch is
+one without a cache, and filling it; small images take longer to keep than to decode. With w workers
+a dict holds the data up to w times, and of an image it has seen, another worker has not: compare
+its K and its hits with those of the shared tier. With room for half of the data, half of the
+samples hit.
 
 ## When it misleads
 The files have just been written, so the kernel has them in memory: what is saved here is decoding.
@@ -179,8 +180,16 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
         return study.nothing(rows)
     said = ["Best: " + "; ".join(_told(rows, data) for data in DATA if _of(rows, data)) + "."]
     said += list(filter(None, (_naive(rows, data) for data in DATA)))[:1]  # the others say the same
+    said += [_losing(rows)] if _losing(rows) else []
     left = [one for one in rows if not one.good and one.status != "skipped"]
     return " ".join(said) + study.missing(left)
+
+
+def _losing(rows: Sequence[Row]) -> str:
+    """Caches that cost more than they give, beyond the noise."""
+    lost = [one for one in rows if one.good and one.intervals.get("gain", (1.0, 1.0))[1] < 1.0]
+    told = [f"{one.name} ({one.number('gain'):.2f} times as fast)" for one in lost]
+    return f"Slower than without a cache: {units.listed(told)}." if told else ""
 
 
 def _told(rows: Sequence[Row], data: str) -> str:

@@ -52,7 +52,7 @@ def plan(setting: Setting) -> list[Timed]:
     workers = max(1, min(MOST_WORKERS, setting.cores - 1))
     skip = "" if setting.device == "cuda" else NO_GPU
     cells.append(_cell(setting, GPU, workers, {}, skip))
-    return study.interleaved(cells, setting.seeds or 1)
+    return study.interleaved(cells, setting.seeds or setting.pick(1, 2))
 
 
 def _cell(

@@ -15,9 +15,9 @@ rate with it, because it changes what is learned.
 
 Each row is timed in a fresh process until its steps have settled, in two rounds unless `--seeds`
 says how many: first from the last row to stock, then back, so that a machine that drifts meanwhile
-widens the intervals instead of favouring a row. With `--epochs N` the stock row and the last one
-also train for N epochs: what the first epoch took (it compiles), what the others took, and how many
-images are told right.
+widens the intervals instead of favouring a row. With `--epochs N` every row also trains for N
+epochs: what the first epoch took (it compiles), what the others took, and how many images are told
+right.
 
 ## How to read it
 `gain` is over stock, `step up` over the row above. An optimization that gives nothing alone may
@@ -59,15 +59,15 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="step_up", title="step up", unit="ratio"),
     Column(name="first_epoch_seconds", title="1st epoch", unit="seconds"),
     Column(name="epoch_seconds", title="epoch", unit="seconds"),
-    Column(name="train_accuracy", title="train", unit="share"),
-    Column(name="test_accuracy", title="test", unit="share"),
+    Column(name="train_accuracy", title="train", unit="accuracy"),
+    Column(name="test_accuracy", title="test", unit="accuracy"),
 )
 WITH_EPOCHS = ("first_epoch_seconds", "epoch_seconds", "train_accuracy", "test_accuracy")
 FACTOR = 4  # of the larger batch: 512 keeps enough updates in five epochs to learn from
 MOST_WORKERS = 8
 ROUNDS = 2  # one run of a row says nothing of the noise around it
 SINGLE = {"OMP_NUM_THREADS": "1"}  # of a tiny network threads make chance on a busy machine
-NEED_A_GPU = ("tf32, cudnn-benchmark", "cudnn-benchmark", "pinned-memory", "uint8-transfer")
+NEED_A_GPU = ("fp16", "tf32, cudnn-benchmark", "cudnn-benchmark", "pinned-memory", "uint8-transfer")
 MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
 Recipe = dict[str, dict[str, Any]]
 
@@ -100,6 +100,7 @@ def optimizations(setting: Setting) -> dict[str, Recipe]:
     mode = "reduce-overhead" if setting.device == "cuda" else "default"
     return {
         "bf16": {"precision-bf16": {}},
+        "fp16": {"precision-fp16": {}},
         "channels-last": {"channels-last": {}},
         "tf32, cudnn-benchmark": {"tf32": {}, "cudnn-benchmark": {}},
         "cudnn-benchmark": {"cudnn-benchmark": {}},
@@ -120,7 +121,15 @@ def shape(setting: Setting) -> tuple[tuple[str, ...], ...]:
         return ((), ("device-input",)) if setting.epochs else ((larger,), ("device-input", larger))
     computing = ("bf16", "channels-last", "fused-optimizer")
     return (
-        (*computing, "tf32, cudnn-benchmark", "compile", larger, "pinned-memory", "uint8-transfer"),
+        (
+            *computing,
+            "fp16",
+            "tf32, cudnn-benchmark",
+            "compile",
+            larger,
+            "pinned-memory",
+            "uint8-transfer",
+        ),
         (_workers(setting), "pinned-memory", "uint8-transfer"),
         ("device-input", *computing, "cudnn-benchmark", "compile", larger),
     )
@@ -161,7 +170,7 @@ def plan(setting: Setting) -> list[AnyCell]:
     cells = [_timed(setting, rung) for rung in rungs(setting)]
     timed = study.interleaved(cells, setting.seeds or setting.pick(1, ROUNDS))
     planned: list[AnyCell] = list(timed)
-    for rung in (rungs(setting)[0], rungs(setting)[-1]) if setting.epochs else ():
+    for rung in rungs(setting) if setting.epochs else ():
         last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
         planned[last + 1 : last + 1] = _trained(setting, rung, planned[last].run + 1)
     return planned
@@ -300,9 +309,14 @@ def _compared(opening: str, rows: Sequence[Row], column: str) -> str:
     return f"{opening}, {units.listed(words)}" if words else ""
 
 
+def _ends(rows: Sequence[Row]) -> list[Row]:
+    """Stock and the row that has everything: what the whole ladder did to the learning."""
+    return [rows[0], rows[-1]] if len(rows) > 1 else list(rows)
+
+
 def _learned(setting: Setting, rows: Sequence[Row]) -> str:
     told = []
-    for one in rows:
+    for one in _ends(rows):
         right, first = one.number("test_accuracy"), one.number("first_epoch_seconds")
         if right is None or first is None:
             continue
@@ -348,7 +362,7 @@ def _memory(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
         x=Axis(title="optimization"),
         y=Axis(title="bytes at the peak", unit="bytes"),
         series=series,
-        words=f"What the memory at the peak is made of; most is taken by {most}.",
+        words=f"What the memory at the peak is made of; the row '{most}' takes most.",
     )
     return (picture,)
 
@@ -359,9 +373,9 @@ def _parts(done: Sequence[Done]) -> dict[str, float]:
 
 
 def _curves(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    """Accuracy over the seconds spent in training, of the rows that were trained."""
+    """Accuracy over the seconds spent in training, at both ends of the ladder."""
     series = []
-    for one in rows:
+    for one in _ends(rows):
         for done in results.good(one.name):
             right = study.epochs(done, "test_accuracy", first=True)
             times = study.epochs(done, TOTAL, first=True)

@@ -14,7 +14,7 @@ ended and was not before it. The peak is the most that is allocated during a ste
 gradients, the optimizer's momentum and the batch. On a GPU its allocator tells, on a CPU torch's
 profiler, in a step that is not timed. Time is measured over windows of steps without any of this,
 on a CPU with one thread. The ratio to keeping all comes from windows of both in turns, in one
-process.
+process; the times beside it come from all processes, and need not divide into it.
 The epoch is one of `hotlap.workloads.cifar` with batches of 128, once for each seed, of a RevNet
 and a ResNet-18 as narrow as it takes; on a CPU of 4,096 images.
 

@@ -143,9 +143,8 @@ def _fused(rows: Sequence[Row]) -> str:
         if fused is None:
             continue
         differs = _longer(plain, fused) or _longer(fused, plain)
-        told.append(
-            f"{name} takes {_ratio(fused, plain) + ' times' if differs else 'just'} as long"
-        )
+        alike = " (within the noise)" if not differs else ""
+        told.append(f"{name} takes {_ratio(fused, plain)} times as long{alike}")
     return f"; fused, {units.listed(told)}" if told else ""
 
 

@@ -209,12 +209,15 @@ def not_applied(refused: Mapping[str, str]) -> str:
     return "; ".join(f"{name} was not applied: {why}" for name, why in refused.items())
 
 
+TOLD = ("cores", "other_cores", "memory_bytes", "machine_memory_bytes", "read_bytes_per_second")
+
+
 def telemetry(outcome: Outcome) -> list[dict[str, float]]:
     """The machine twice a second, from the start of the command: cores, memory, disk, GPU."""
     kept = []
     for sample in outcome.telemetry:
         one = {"seconds": sample["time"] - outcome.started}
-        for name in ("cores", "memory_bytes", "machine_memory_bytes", "read_bytes_per_second"):
+        for name in TOLD:
             one[name] = sample[name]
         gpus = sample.get("gpus") or [{}]
         for name in ("busy", "memory_bytes"):

@@ -6,8 +6,9 @@ comes from its arguments, so that a test can ask it with figures that were made 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ AnyCell = Timed | Trained | Called
 T = TypeVar("T")
 CellT = TypeVar("CellT", Timed, Trained, Called)
 _PYTHON = ("python", "-m")
+NAMED = 3  # rows without figures that a reading names; of more it says how many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,18 @@ class Setting:
             words += ["--cache", self.images] if self.images is not None else []
         module = f"hotlap.workloads.{name}"
         return (*_PYTHON, module, *words, "--quiet", *map(str, options))
+
+
+def unused(study: Study, setting: Setting) -> list[str]:
+    """Options that were given and change nothing about the plan."""
+    others: dict[str, Any] = {"data": "elsewhere", "epochs": (setting.epochs or 0) + 1}
+    others["seeds"] = (setting.seeds or 0) + 1
+    plan = list(study.plan(setting))
+    return [
+        name
+        for name, other in others.items()
+        if getattr(setting, name) and plan == list(study.plan(replace(setting, **{name: other})))
+    ]
 
 
 class Study(Protocol):
@@ -181,9 +195,11 @@ def with_values(one: Row, **values: Value) -> Row:
 
 
 def with_estimate(one: Row, column: str, found: Estimate | None) -> Row:
-    """The figure with its interval; as it was where there is none."""
+    """The figure with its interval, where more than one run tells of it; as it was without any."""
     if found is None:
         return one
+    if found.low == found.high:
+        return with_values(one, **{column: found.value})
     return msgspec.structs.replace(
         with_values(one, **{column: found.value}),
         intervals={**one.intervals, column: found.interval},
@@ -219,14 +235,41 @@ def nothing(rows: Sequence[Row]) -> str:
     return "Nothing was measured. " + "; ".join(reasons[:3])
 
 
+def busy(done: Sequence[Done], cores: float) -> str:
+    """A sentence where other processes took a good part of the machine; empty where they did not.
+
+    Called cells, which time themselves, do not look at the machine.
+    """
+    others = [taken for one in done if (taken := _by_others(one)) is not None]
+    disturbed = [taken for taken in others if taken > max(0.5, cores / 3)]
+    if not disturbed:
+        return ""
+    runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
+    return (
+        f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
+        f" {cores:g} cores, so some times are too long, and the intervals may not cover it."
+    )
+
+
+def _by_others(one: Done) -> float | None:
+    usage = one.figures.get("usage")
+    if isinstance(usage, dict):
+        return number_of(usage, "other_cores")
+    seen = [number_of(each, "other_cores") for each in one.figures.get("telemetry") or ()]
+    known = [value for value in seen if value is not None]
+    return stats.mean(known) if known else None
+
+
 def missing(rows: Sequence[Row]) -> str:
     """A sentence about the rows that have no figures; empty where all have."""
-    tried = [one for one in rows if not one.good and one.status != answers.NOT_RUN]
-    waiting = sum(one.status == answers.NOT_RUN for one in rows)
-    names = units.listed([f"{one.name} ({one.status})" for one in tried])
-    said = f" Without figures: {names}." if tried else ""
-    if waiting:
-        said += f" {units.plural(waiting, 'row')} {'was' if waiting == 1 else 'were'} not run."
+    left = Counter(one.status for one in rows if not one.good)
+    many = [status for status, count in left.items() if count > NAMED or status == answers.NOT_RUN]
+    few = [one for one in rows if not one.good and one.status not in many]
+    names = units.listed([f"{one.name} ({one.status})" for one in few])
+    said = f" Without figures: {names}." if few else ""
+    for status in many:
+        was = "was" if left[status] == 1 else "were"
+        said += f" {units.plural(left[status], 'row')} {was} {status}."
     return said
 
 

@@ -21,15 +21,18 @@ from hotlap.data.labelled import Labelled
 from hotlap.data.resident import DeviceDataset
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.data.transforms import Crop, Flip, Normalize
-from hotlap.models.resnet import WIDTHS, ResNet
+from hotlap.models import resnet, revnet
+from hotlap.models.resnet import NORMS, WIDTHS, ResNet
 from hotlap.models.revnet import RevNet
 from hotlap.workloads import ranks, training
 from hotlap.workloads.ranks import Ranks
-from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Clock, Log, Precision
+from hotlap.workloads.training import OPTIMIZERS, Clock, Log, Precision
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 SYNTHETIC = {"train": 10_000, "test": 2_000}
 TEST_BATCH = 500
+RESNETS = {f"resnet{depth}": depth for depth in resnet.DEPTHS}
+REVNETS = {f"revnet{depth}": depth for depth in revnet.DEPTHS}
 
 
 def read(
@@ -64,11 +67,11 @@ def _drawn(train: bool, samples: int, cache: Path | None) -> tuple[torch.Tensor,
     return found.images, found.labels
 
 
-def network(name: str, norm: str, width: int = WIDTHS[0]) -> nn.Module:
-    if name.startswith("revnet"):
-        return RevNet(int(name.removeprefix("revnet")))
+def network(name: str, norm: str = "batch", width: int = WIDTHS[0]) -> nn.Module:
+    if name in REVNETS:
+        return RevNet(REVNETS[name])
     widths = [width * factor // WIDTHS[0] for factor in WIDTHS]
-    return ResNet(int(name.removeprefix("resnet")), norm=norm, widths=widths)
+    return ResNet(RESNETS[name], norm=norm, widths=widths)
 
 
 def batches(given: argparse.Namespace, train: bool, own: Ranks) -> tuple[Any, int]:
@@ -117,9 +120,9 @@ def accuracy(model: nn.Module, batches: Any, own: Ranks, precision: Precision) -
 
 def options() -> argparse.ArgumentParser:
     parser = training.options("Trains a network on small images.")
-    parser.add_argument("--model", default="resnet18", help="resnet10 to resnet50, revnet38, ...")
-    parser.add_argument("--norm", choices=("batch", "none"), default="batch")
-    parser.add_argument("--width", type=int, default=WIDTHS[0], help="channels of a resnet's stem")
+    parser.add_argument("--model", choices=(*RESNETS, *REVNETS), default="resnet18")
+    parser.add_argument("--norm", choices=NORMS, help="of a resnet")
+    parser.add_argument("--width", type=training.at_least(1), help="channels of a resnet's stem")
     parser.add_argument("--cache", type=Path, help="keep images that are ready in this folder")
     parser.add_argument(
         "--input",
@@ -130,8 +133,17 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
+def parsed() -> argparse.Namespace:
+    parser = options()
+    given = parser.parse_args()
+    if given.model in REVNETS and (given.norm or given.width):
+        parser.error(f"--norm and --width are of resnets; {given.model} has its own")
+    given.norm, given.width = given.norm or NORMS[0], given.width or WIDTHS[0]
+    return given
+
+
 def main() -> None:
-    given = options().parse_args()
+    given = parsed()
     own = ranks.join(given.device)
     try:
         train(given, own)
@@ -145,9 +157,9 @@ def train(given: argparse.Namespace, own: Ranks) -> None:
     loader, count = batches(given, True, own)
     evaluation, _ = batches(given, False, own)
     model = own.wrapped(network(given.model, given.norm, given.width).to(device))
-    lr = given.lr or RATES.get(given.optimizer, USUAL_RATE)
+    lr = training.learning_rate(given)
     optimizer = OPTIMIZERS[given.optimizer](model.parameters(), lr)
-    steps = given.epochs * (len(loader) // given.accumulate)
+    steps = given.epochs * training.steps_of(len(loader), given.accumulate)
     schedule = training.schedule_of(given.schedule, optimizer, lr, steps)
     precision = Precision(given.precision, device)
     criterion = nn.CrossEntropyLoss()

@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Subset
 
 from hotlap.data.images import Folder
 from hotlap.data.superres import Pairs
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.models.srresnet import SRResNet
 from hotlap.workloads import training
-from hotlap.workloads.training import OPTIMIZERS, RATES, USUAL_RATE, Log, Precision
+from hotlap.workloads.training import OPTIMIZERS, Log, Precision
 
 SYNTHETIC = 2_000
 
@@ -27,14 +27,16 @@ SYNTHETIC = 2_000
 def read(data: str, samples: int) -> Any:
     if data == "synthetic":
         return SyntheticImages(count=samples or SYNTHETIC, size=48).images
-    return Folder(Path(data))
+    found = Folder(Path(data), classes=False)
+    return Subset(found, range(samples)) if 0 < samples < len(found) else found
 
 
 def main() -> None:
     parser = training.options("Trains super resolution.")
+    parser.add_argument("--model", choices=("srresnet",), default="srresnet")
     parser.add_argument("--scale", type=int, choices=(2, 4), default=2)
-    parser.add_argument("--crop", type=int, default=48, help="of the large images")
-    parser.add_argument("--blocks", type=int, default=16)
+    parser.add_argument("--crop", type=training.at_least(1), default=48, help="of the large images")
+    parser.add_argument("--blocks", type=training.at_least(0), default=16)
     parser.set_defaults(batch=16, optimizer="adam", schedule="constant")
     given = parser.parse_args()
     torch.manual_seed(given.seed)
@@ -42,9 +44,9 @@ def main() -> None:
     pairs = Pairs(read(given.data, given.samples), scale=given.scale, crop=given.crop)
     loader = DataLoader(pairs, given.batch, shuffle=True, num_workers=given.workers)
     model = SRResNet(given.scale, blocks=given.blocks).to(device)
-    lr = given.lr or RATES.get(given.optimizer, USUAL_RATE)
+    lr = training.learning_rate(given)
     optimizer = OPTIMIZERS[given.optimizer](model.parameters(), lr)
-    steps = given.epochs * (len(loader) // given.accumulate)
+    steps = given.epochs * training.steps_of(len(loader), given.accumulate)
     schedule = training.schedule_of(given.schedule, optimizer, lr, steps)
     precision = Precision(given.precision, device)
     log = Log(given.log, device)

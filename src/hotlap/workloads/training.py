@@ -31,23 +31,52 @@ SCHEDULES = ("onecycle", "cosine", "constant")
 PRECISIONS = ("fp32", "bf16", "fp16")
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """For an option: a whole number that is not smaller."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+        return value
+
+    return number
+
+
+def rate(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no learning rate")
+    return value
+
+
 def options(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", default="synthetic", help="synthetic, or a path")
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch", type=at_least(1), default=128)
+    parser.add_argument("--epochs", type=at_least(1), default=5)
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
-    parser.add_argument("--lr", type=float, help="the optimizer's usual one if not given")
+    parser.add_argument("--lr", type=rate, help="the optimizer's usual one if not given")
     parser.add_argument("--schedule", choices=SCHEDULES, default="onecycle")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
-    parser.add_argument("--accumulate", type=int, default=1, help="batches for one step")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=0, help="only so many of them")
+    parser.add_argument("--accumulate", type=at_least(1), default=1, help="batches for one step")
+    parser.add_argument("--workers", type=at_least(0), default=2)
+    parser.add_argument("--samples", type=at_least(0), default=0, help="only so many of them")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quiet", action="store_true", help="no line for every batch")
     parser.add_argument("--log", type=Path, help="write a line of JSON for every epoch there")
     return parser
+
+
+def learning_rate(given: argparse.Namespace) -> float:
+    usual = RATES.get(given.optimizer, USUAL_RATE)
+    return usual if given.lr is None else float(given.lr)
+
+
+def steps_of(batches: int, accumulate: int) -> int:
+    """The last step of an epoch takes what is left."""
+    return -(-batches // accumulate)
 
 
 def schedule_of(name: str, optimizer: Any, lr: float, steps: int) -> Any:
@@ -134,7 +163,7 @@ def told(times: dict[str, float]) -> str:
 
 def train_epoch(
     model: nn.Module,
-    batches: Iterable[Any],
+    batches: Any,
     loss_of: Callable[[Any, Any], torch.Tensor],
     optimizer: Any,
     schedule: Any,
@@ -147,15 +176,16 @@ def train_epoch(
     """The mean loss, and where the time went."""
     model.train()
     clock = Clock()
-    total, count = 0.0, 0
+    total, count, last = 0.0, 0, len(batches)
     optimizer.zero_grad()
     for number, (inputs, targets) in enumerate(clock.waiting(batches), 1):
         inputs, targets = inputs.to(device), targets.to(device)
         with precision.forward():
             outputs = model(inputs)
             loss = loss_of(outputs, targets)
-        precision.scaler.scale(loss / accumulate).backward()
-        if number % accumulate == 0:
+        begun = (number - 1) // accumulate * accumulate
+        precision.scaler.scale(loss / min(accumulate, last - begun)).backward()
+        if number % accumulate == 0 or number == last:
             precision.scaler.step(optimizer)
             precision.scaler.update()
             optimizer.zero_grad()

@@ -121,3 +121,58 @@ def test_accumulating_steps_once_for_several_batches():
         accumulate=3,
     )
     assert len(steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        (cifar, "--epochs 0", "--epochs: 0 is less than 1"),
+        (cifar, "--accumulate 0", "--accumulate: 0 is less than 1"),
+        (cifar, "--workers -1", "--workers: -1 is less than 0"),
+        (cifar, "--lr -0.1", "--lr: -0.1 is no learning rate"),
+        (cifar, "--lr nan", "--lr: nan is no learning rate"),
+        (cifar, "--model resnet19", "invalid choice: 'resnet19'"),
+        (cifar, "--model revnet38 --width 8", "revnet38 has its own"),
+        (superres, "--model unet", "invalid choice: 'unet'"),
+    ],
+)
+def test_values_that_cannot_be_are_named(printed, capsys, module, words, said):
+    with pytest.raises(SystemExit) as ended:
+        printed(module, words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_learning_rate_of_zero_is_one(printed):
+    words = f"{SMALL} --model resnet10 --width 8 --schedule constant --lr 0 --norm none"
+    first, second = (printed(cifar, f"{words} --epochs {epochs}") for epochs in (1, 2))
+    assert re.findall(r"test accuracy ([\d.]+%)", second) == 2 * re.findall(
+        r"test accuracy ([\d.]+%)", first
+    )
+
+
+def test_what_is_left_of_an_epoch_makes_a_step_of_its_own():
+    model, batches = torch.nn.Linear(2, 1), [(torch.ones(1, 2), torch.zeros(1, 1))] * 5
+    taken = []
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    optimizer.register_step_post_hook(lambda *told: taken.append(float(model.weight.grad.norm())))
+    training.train_epoch(
+        *(model, batches, torch.nn.MSELoss(), optimizer),
+        training.schedule_of("constant", optimizer, 1e-3, 3),
+        training.Precision("fp32", torch.device("cpu")),
+        device=torch.device("cpu"),
+        accumulate=2,
+    )
+    assert len(taken) == training.steps_of(5, 2) == 3
+    assert taken[2] == pytest.approx(taken[1], rel=0.05)
+
+
+def test_super_resolution_takes_a_plain_folder_and_so_many_of_it(printed, tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    (tmp_path / "more").mkdir()
+    for number in range(10):
+        folder = tmp_path / "more" if number % 2 else tmp_path
+        Image.new("RGB", (64, 64), (number, 0, 0)).save(folder / f"{number}.png")
+    words = "--epochs 1 --workers 0 --batch 2 --device cpu --blocks 1 --data"
+    assert "  5/5 loss" in printed(superres, f"{words} {tmp_path}")
+    assert "  2/2 loss" in printed(superres, f"{words} {tmp_path} --samples 4")
