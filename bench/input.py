@@ -25,8 +25,8 @@ FFCV is built from its repository, with the headers of OpenCV and libturbojpeg.
 
     python bench/input.py --device cuda --json bench/results/input-h200.json
 
-compares on a GPU with the idea of airbench's loader (a whole epoch is augmented at once, then
-sliced), timed by CUDA events around whole epochs.
+compares on a GPU with airbench's own loader, where a checkout of it is on PYTHONPATH, and with its
+idea (a whole epoch is augmented at once, then sliced), timed by CUDA events around whole epochs.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -267,6 +268,24 @@ def ffcv(threads: int) -> Make:
     return make
 
 
+def airbench(given: Given) -> Callable[[], Batches]:
+    """Its own loader: half precision, channels last; from a checkout on PYTHONPATH."""
+    from airbench.utils import CifarLoader
+
+    with tempfile.TemporaryDirectory() as folder:
+        images = given.images.permute(0, 2, 3, 1).contiguous()
+        content = {"images": images, "labels": given.labels, "classes": []}
+        torch.save(content, os.path.join(folder, "train.pt"))
+        loader = CifarLoader(
+            folder,
+            train=True,
+            batch_size=given.batch,
+            aug={"flip": True, "translate": PADDING},
+            drop_last=False,
+        )
+    return lambda: iter(loader)
+
+
 def variants(device: str) -> dict[str, Make]:
     last = {"memory_format": torch.channels_last}
     own: dict[str, Make] = {
@@ -279,13 +298,17 @@ def variants(device: str) -> dict[str, Make]:
     }
     if device == "cuda":
         own = {name: make for name, make in own.items() if "thread" not in name}
-        half = normalize(dtype=torch.bfloat16)
+        halves = {"bfloat16": torch.bfloat16, "float16": torch.float16}
         return {
+            "airbench's own loader, float16, channels last": airbench,
             "a whole epoch at once (airbench's idea)": whole_epoch,
             "kornia, batched": kornia,
             "batched torch by hand": batched,
             **own,
-            "DeviceDataset, bfloat16, channels last": resident(half, **last),
+            **{
+                f"DeviceDataset, {name}, channels last": resident(normalize(dtype=dtype), **last)
+                for name, dtype in halves.items()
+            },
         }
     return {
         f"{STOCK}, 0 workers": stock(0),
