@@ -11,6 +11,7 @@ from pathlib import Path
 from hotlap.errors import UsageError
 from hotlap.settings import TRIAL_VARIABLE
 from hotlap.trials import bootstrap_folder
+from hotlap.trials.shared import is_shared
 
 
 def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
@@ -69,11 +70,6 @@ def environment(
     return changed
 
 
-# Folders that belong to the system or to everyone: covering them would break more than it saves.
-_SHARED = {"/", "/tmp", "/var", "/var/tmp", "/home", "/mnt", "/media", "/srv", "/opt"}
-_SYSTEM = ("/dev", "/proc", "/sys", "/run", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
-
-
 def folders(command: Sequence[str], *, working: Path) -> list[str]:
     """What is to be covered: the working directory, home, and the folders the command names."""
     found = [str(working), str(Path.home())]
@@ -87,7 +83,6 @@ def folders(command: Sequence[str], *, working: Path) -> list[str]:
                 known = Path(folder).is_dir()
             except (OSError, ValueError):
                 continue
-            system = any(folder == one or folder.startswith(one + os.sep) for one in _SYSTEM)
-            if known and folder not in _SHARED and not system:
+            if known and not is_shared(folder):
                 found.append(folder)
     return found

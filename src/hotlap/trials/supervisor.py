@@ -59,12 +59,11 @@ def _cover(request: dict[str, Any]) -> dict[str, Any]:
         return answer
     if not folders:
         return answer
-    where = {"uppers": request["uppers"], "trial": request["trial"]}
+    where = {name: request[name] for name in ("uppers", "trial", "links")}
     reason = overlay.probe(folders, **where)
     if reason is None:
         try:
-            answer["upper"] = overlay.cover(folders, **where)
-            answer["protected"] = folders
+            answer["upper"], answer["protected"] = overlay.cover(folders, **where)
         except (OSError, overlay.Refused) as problem:
             reason = str(problem)
     answer["reason"] = reason

@@ -12,7 +12,7 @@ from hotlap.trials.folder import HOME
 
 MOST_FILES = 50_000
 MOST_LISTED = 20
-_SKIPPED = {HOME, ".git", "__pycache__", ".venv", "node_modules"}
+SKIPPED = {HOME, ".git", "__pycache__", ".venv", "node_modules"}
 
 Snapshot = dict[str, tuple[int, int]]
 
@@ -61,7 +61,7 @@ def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
     return tuple(found[:MOST_LISTED]), sum(one.bytes for one in found)
 
 
-def _walk(folder: Path, skip: set[str] = _SKIPPED) -> Iterator[str]:
+def _walk(folder: Path, skip: set[str] = SKIPPED) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in skip]
         for name in files:
