@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hotlap.errors import UsageError
+from hotlap.errors import HotlapError, UsageError
 from hotlap.settings import OVERLAY_VARIABLE, Limits
 from hotlap.trials import command as commands
 from hotlap.trials import links, scratch, terminals
@@ -26,7 +26,7 @@ from hotlap.trials.terminals import Terminal
 
 _PACKAGES = Path(__file__).parents[2]
 _ENTRY = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "import sys; sys.path.append(sys.argv.pop(1)); "
     "from hotlap.trials.supervisor import main; main()"
 )
 POLL_SECONDS = 0.1
@@ -93,7 +93,7 @@ def run(
                 variables=changes.variables if changes else {},
             )
         )
-        covered = supervisor.answer()
+        covered = _heard(supervisor.answer(), folder)
         refused = None if in_place else covered["reason"]
         if refused:
             warn(
@@ -115,7 +115,7 @@ def run(
             started=started,
         )
         supervisor.say(b"g")
-        answer = supervisor.answer()
+        answer = _heard(supervisor.answer(), folder)
         if answer["event"] == "refused":
             raise UsageError(f"The command {words[0]} could not be started: {answer['reason']}.")
         telemetry = Telemetry(answer["pid"])
@@ -146,6 +146,16 @@ def run(
             left_running=ended.get("left_running", []),
             telemetry=samples,
         )
+
+
+def _heard(answer: dict[str, Any], folder: TrialFolder) -> dict[str, Any]:
+    """What the supervisor says before the command runs; it may have been killed, or have failed."""
+    if answer["event"] == "ended":
+        raise HotlapError(
+            "The process that starts the command ended before it did so. "
+            f"If it said why, that is in {folder.output}"
+        )
+    return answer
 
 
 @contextlib.contextmanager
@@ -278,7 +288,7 @@ class _Supervisor:
         arguments = [str(_PACKAGES), str(control_read), str(status_write), json.dumps(request)]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", "-c", _ENTRY, *arguments],
+                [sys.executable, "-I", "-S", "-c", _ENTRY, *arguments],
                 cwd=working,
                 env=commands.environment(os.environ, trial=folder.path, variables=variables),
                 stdin=terminal.stdin,
