@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,21 @@ from hotlap.settings import TRIAL_VARIABLE
 from hotlap.trials import bootstrap_folder
 from hotlap.trials.shared import is_shared
 
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
 
 def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
     """A first word that ends in .py runs with this interpreter; anything else runs as typed."""
     if not command:
         raise UsageError("No command was given. Say what to train: hotlap profile train.py")
     first, rest = command[0], list(command[1:])
+    if not first.strip():
+        raise UsageError("The first word of the command is empty. Is a variable of yours not set?")
+    if _ASSIGNMENT.match(first) and not (folder / first).exists():
+        raise UsageError(
+            f"{first} sets a variable, which only a shell does. Put env before it: "
+            f"env {first} …, or set it before hotlap."
+        )
     if first.endswith(".py"):
         script = folder / first
         if not script.is_file():
