@@ -117,11 +117,15 @@ def test_a_save_outside_the_covered_folders_is_diverted(
     script.write_text(
         "import torch\n"
         f"torch.save({{'a': 1}}, {str(elsewhere / 'best.pt')!r})\n"
-        f"assert torch.load({str(elsewhere / 'best.pt')!r}) == {{'a': 1}}\n" + script.read_text()
+        f"assert torch.load({str(elsewhere / 'best.pt')!r}) == {{'a': 1}}\n"
+        "import shutil\n"
+        f"shutil.copyfile({str(elsewhere / 'best.pt')!r}, {str(elsewhere / 'copy.pt')!r})\n"
+        f"assert torch.load({str(elsewhere / 'copy.pt')!r}) == {{'a': 1}}\n" + script.read_text()
     )
     answer = hotlap("train.py", cwd=project)
     assert answer.code == 0, answer.errors
     assert (elsewhere / "best.pt").read_text() == "last night"
+    assert not (elsewhere / "copy.pt").exists()
 
 
 def test_a_read_only_folder_can_be_profiled_with_out(

@@ -37,10 +37,13 @@ def snapshot(folder: Path, *, without: Path) -> Snapshot:
 
 
 def changed(before: Snapshot, folder: Path, *, without: Path) -> tuple[str, ...]:
-    """Files that are new or differ from the snapshot, by their path below the folder."""
+    """Files that are new, gone or differ from the snapshot, by their path below the folder."""
     after = snapshot(folder, without=without)
-    paths = sorted(path for path, state in after.items() if before.get(path) != state)
-    return tuple(os.path.relpath(path, folder) for path in paths[:MOST_LISTED])
+    paths = {path: "" for path, state in after.items() if before.get(path) != state}
+    gone = (path for path in before if path not in after and not os.path.lexists(path))
+    paths.update(dict.fromkeys(gone, " (deleted)"))
+    listed = sorted(paths)[:MOST_LISTED]
+    return tuple(os.path.relpath(path, folder) + paths[path] for path in listed)
 
 
 def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:

@@ -34,6 +34,18 @@ def test_a_file_of_the_same_size_written_anew_is_changed(folder):
     assert changed(before, folder) == ("train.py",)
 
 
+def test_a_file_that_is_gone_is_told(folder):
+    before = snapshot(folder)
+    (folder / "runs" / "old.pt").rename(folder / "runs" / "best.pt")
+    assert changed(before, folder) == ("runs/best.pt", "runs/old.pt (deleted)")
+
+
+def test_a_file_the_bounded_walk_misses_is_not_gone(folder, monkeypatch):
+    before = snapshot(folder)
+    monkeypatch.setattr(writes, "MOST_FILES", 1)
+    assert changed(before, folder) == ()
+
+
 def test_an_untouched_folder_has_no_changes(folder):
     assert changed(snapshot(folder), folder) == ()
 
