@@ -205,6 +205,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     records.Written: {
         "path": "The path as the command sees it.",
         "bytes": "Its size.",
+        "bytes_before": "The size of the real file of that name; null where there is none. A file "
+        "that is only opened for writing is copied as a whole and has its size.",
     },
 }
 

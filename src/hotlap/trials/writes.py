@@ -61,7 +61,19 @@ def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
                 found.append(Written(path=name, bytes=state.st_size))
     found = [one for one in found if "/__pycache__/" not in one.path]
     found.sort(key=lambda one: -one.bytes)
-    return tuple(found[:MOST_LISTED]), sum(one.bytes for one in found)
+    listed = tuple(
+        Written(path=one.path, bytes=one.bytes, bytes_before=_size(one.path))
+        for one in found[:MOST_LISTED]
+    )
+    return listed, sum(one.bytes for one in found)
+
+
+def _size(path: str) -> int | None:
+    """Of the real file, which the command has not touched."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None
 
 
 def _walk(folder: Path, skip: set[str] = SKIPPED) -> Iterator[str]:

@@ -111,6 +111,15 @@ def test_what_the_overlay_holds_is_told_under_its_real_path_largest_first(tmp_pa
     assert total == 1110
 
 
+def test_a_copy_of_a_file_that_was_there_tells_its_size_from_before(tmp_path):
+    real = tmp_path / "data"
+    real.mkdir()
+    (real / "big.bin").write_bytes(b"x" * 9)
+    overlay(tmp_path, 0, str(real), **{"big.bin": 9, "new.bin": 5})
+    found, _ = writes.in_overlay(tmp_path)
+    assert [(one.bytes, one.bytes_before) for one in found] == [(9, 9), (5, None)]
+
+
 def test_compiled_python_is_nothing_the_command_wrote(tmp_path):
     upper = tmp_path / "writes-0" / "__pycache__"
     upper.mkdir(parents=True)
