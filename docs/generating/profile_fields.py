@@ -197,14 +197,16 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "in_place": "Whether `--in-place` was given.",
         "written": "What the command wrote into the overlay, the largest files first. At most 20.",
         "written_bytes": "All it wrote into the overlay.",
-        "written_in_place": "Without an overlay: files of the working directory that are new or "
-        "changed. At most 20.",
+        "written_in_place": "Without an overlay: files of the working directory that are new, "
+        "changed or deleted. At most 20.",
         "diverted": "Paths of saves that were led into the trial's folder.",
         "left_running": "Processes the command left behind, which hotlap ended. At most 20.",
     },
     records.Written: {
         "path": "The path as the command sees it.",
         "bytes": "Its size.",
+        "bytes_before": "The size of the real file of that name; null where there is none. A file "
+        "that is only opened for writing is copied as a whole and has its size.",
     },
 }
 

@@ -160,6 +160,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     bytes: int
+    bytes_before: int | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

@@ -117,11 +117,15 @@ def test_a_save_outside_the_covered_folders_is_diverted(
     script.write_text(
         "import torch\n"
         f"torch.save({{'a': 1}}, {str(elsewhere / 'best.pt')!r})\n"
-        f"assert torch.load({str(elsewhere / 'best.pt')!r}) == {{'a': 1}}\n" + script.read_text()
+        f"assert torch.load({str(elsewhere / 'best.pt')!r}) == {{'a': 1}}\n"
+        "import shutil\n"
+        f"shutil.copyfile({str(elsewhere / 'best.pt')!r}, {str(elsewhere / 'copy.pt')!r})\n"
+        f"assert torch.load({str(elsewhere / 'copy.pt')!r}) == {{'a': 1}}\n" + script.read_text()
     )
     answer = hotlap("train.py", cwd=project)
     assert answer.code == 0, answer.errors
     assert (elsewhere / "best.pt").read_text() == "last night"
+    assert not (elsewhere / "copy.pt").exists()
 
 
 def test_a_read_only_folder_can_be_profiled_with_out(
@@ -192,3 +196,20 @@ def test_a_folder_that_only_the_command_names_is_protected_too(
     answer = hotlap("bash", str(project / "run.sh"), cwd=elsewhere)
     assert answer.code == 0, answer.errors
     assert contents(project) == before
+
+
+def test_a_link_out_of_the_folder_leads_into_the_overlay_too(
+    hotlap: Callable[..., Answer], project: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "last.txt").write_text("last night")
+    (project / "ckpts").symlink_to(outside)
+    (project / "shared").symlink_to("/tmp")
+    script = project / "train.py"
+    script.write_text("open('ckpts/last.txt', 'w').write('new')\n" + script.read_text())
+    answer = hotlap("train.py", cwd=project)
+    assert answer.code == 0, answer.errors
+    assert (outside / "last.txt").read_text() == "last night"
+    assert "shared leads to /tmp" in answer.errors
+    assert "ckpts" not in answer.errors

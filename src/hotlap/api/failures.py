@@ -41,6 +41,11 @@ def why_nothing(
         text = (
             f"hotlap could not watch this torch: {' '.join(last)}. Please report it with {notes[0]}"
         )
+    elif left := [name for name in outcome.left_running if "multiprocessing" not in name]:
+        text = (
+            f"The command ended while something still ran in the background ({left[0]}), so that "
+            f"was stopped. Let the script wait for it: leave out the &, or end with wait. {where}"
+        )
     elif not saw_torch:
         text = (
             "The command ended without importing torch, so there is nothing to measure. If it "

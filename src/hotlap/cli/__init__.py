@@ -10,8 +10,8 @@ import sys
 import typer
 
 from hotlap import __version__
-from hotlap.cli import profile, report, run, study, tune
-from hotlap.cli.console import fail, is_deserted, leave
+from hotlap.cli import profile, report, run, streams, study, tune
+from hotlap.cli.console import fail, is_deserted, is_unwritable, leave
 from hotlap.errors import HotlapError, UsageError
 
 app = typer.Typer(
@@ -68,6 +68,7 @@ def _check_verb(words: list[str]) -> None:
 
 
 def main() -> None:
+    streams.prepare()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     try:
@@ -79,6 +80,10 @@ def main() -> None:
         leave(error.exit_code)
     except KeyboardInterrupt:
         leave(130)
+    except OSError as problem:
+        if not is_unwritable(problem):
+            raise
+        leave(1)
     except SystemExit as done:
         if not isinstance(done.code, int):
             raise

@@ -2,11 +2,12 @@
 
 Whoever reads the results may go before they are complete (`hotlap tune ... | head`). That ends the
 verb as Ctrl-C does, so that what was measured is kept, but without a word and with a code of its
-own.
+own. Results that cannot be written (a full disk) end it in the same way, with a sentence.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -22,7 +23,9 @@ from hotlap.errors import HotlapError
 
 PIPED_WIDTH = 120  # of what no terminal gives a width; the table of a tuning needs most of it
 DESERTED = 141  # what a shell says of a program that a closed pipe has ended
+UNWRITABLE = 2
 _deserted = False
+_unwritable: OSError | None = None
 
 
 class _Results(Console):
@@ -38,10 +41,10 @@ def results() -> Console:
 def show(report: RenderableType) -> None:
     """Prints a report without the blanks that would fill its lines up to the terminal's width."""
     console = results()
-    with console.capture() as drawn:
-        console.print(report)
-    text = "\n".join(line.rstrip() for line in drawn.get().splitlines())
     with heeding_readers():
+        with console.capture() as drawn:
+            console.print(report)
+        text = "\n".join(line.rstrip() for line in drawn.get().splitlines())
         console.file.write(text.strip("\n") + "\n")
         console.file.flush()
 
@@ -53,6 +56,21 @@ def heeding_readers() -> Iterator[None]:
         yield
     except BrokenPipeError:
         _stop()
+    except OSError as problem:
+        _note(problem)
+        raise KeyboardInterrupt from None
+
+
+def is_unwritable(problem: OSError) -> bool:
+    """Whether it comes from writing to what is full or broken; `leave` then says so."""
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        _note(problem)
+    return _unwritable is problem
+
+
+def _note(problem: OSError) -> None:
+    global _unwritable
+    _unwritable = _unwritable or problem
 
 
 def stop_if_deserted() -> None:
@@ -87,15 +105,18 @@ def is_deserted() -> bool:
 
 def leave(code: int) -> NoReturn:
     """Ends the process. Nothing that is still unwritten may complain afterwards."""
-    closed = _deserted
+    problem: OSError | None = BrokenPipeError() if _deserted else _unwritable
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        closed = True
-    if closed:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(DESERTED if closed else code)
+        sys.stdout.flush()
+    except OSError as another:
+        problem = problem or another
+    if problem is None:
+        sys.exit(code)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(problem, BrokenPipeError):
+        sys.exit(DESERTED)
+    fail(HotlapError(f"The output cannot be written: {problem.strerror}."))
+    sys.exit(UNWRITABLE)
 
 
 def notices() -> Console:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hotlap import answers, api
 from hotlap.answers import NOT_RUN, Answer, Column, Row
-from hotlap.cli.console import results, show, warn
+from hotlap.cli.console import heeding_readers, results, show, warn
 from hotlap.cli.options import Json, Out
 from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, NothingMeasured, UsageError
@@ -155,6 +155,6 @@ class _Growing:
         return self._live.paused() if self._live is not None else nullcontext()
 
     def _print(self, line: Text) -> None:
-        with self._room():
+        with self._room(), heeding_readers():
             self._console.print(line, soft_wrap=True)
             self._console.file.flush()

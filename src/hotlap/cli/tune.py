@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotlap import api, recipes, tunings
-from hotlap.cli.console import results, show, warn
+from hotlap.cli.console import heeding_readers, results, show, warn
 from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
 from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, UsageError
@@ -174,6 +174,6 @@ class _Growing:
             show(block)
 
     def _print(self, line: object) -> None:
-        with self._live.paused():
+        with self._live.paused(), heeding_readers():
             self._console.print(line, soft_wrap=True)
             self._console.file.flush()

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hotlap.probes.detours import Detours
+
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
@@ -42,13 +44,21 @@ def install(torch: Any, recorder: Recorder, settings: dict[str, Any]) -> None:
     diversions = Diversions(settings["protected"], Path(settings["diverted"]))
     plain_save, plain_load = torch.save, torch.load
 
-    @functools.wraps(plain_save)
-    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-        elsewhere = diversions.of(f)
+    def lead_away(path: Any) -> Path | None:
+        elsewhere = diversions.of(path)
         if elsewhere is not None:
             elsewhere.parent.mkdir(parents=True, exist_ok=True)
-            if str(f) not in recorder.diverted:
-                recorder.diverted.append(str(f))
+            if str(path) not in recorder.diverted:
+                recorder.diverted.append(str(path))
+        return elsewhere
+
+    detours = Detours(lead_away)
+
+    @functools.wraps(plain_save)
+    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+        elsewhere = lead_away(f)
+        if elsewhere is not None:
+            detours.add(f, elsewhere)
             f = elsewhere
         return plain_save(obj, f, *args, **kwargs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,9 @@ from pathlib import Path
 from hotlap.errors import UsageError
 from hotlap.settings import TRIAL_VARIABLE
 from hotlap.trials import bootstrap_folder
+from hotlap.trials.shared import is_shared
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
@@ -18,6 +22,13 @@ def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
     if not command:
         raise UsageError("No command was given. Say what to train: hotlap profile train.py")
     first, rest = command[0], list(command[1:])
+    if not first.strip():
+        raise UsageError("The first word of the command is empty. Is a variable of yours not set?")
+    if _ASSIGNMENT.match(first) and not (folder / first).exists():
+        raise UsageError(
+            f"{first} sets a variable, which only a shell does. Put env before it: "
+            f"env {first} …, or set it before hotlap."
+        )
     if first.endswith(".py"):
         script = folder / first
         if not script.is_file():
@@ -69,11 +80,6 @@ def environment(
     return changed
 
 
-# Folders that belong to the system or to everyone: covering them would break more than it saves.
-_SHARED = {"/", "/tmp", "/var", "/var/tmp", "/home", "/mnt", "/media", "/srv", "/opt"}
-_SYSTEM = ("/dev", "/proc", "/sys", "/run", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
-
-
 def folders(command: Sequence[str], *, working: Path) -> list[str]:
     """What is to be covered: the working directory, home, and the folders the command names."""
     found = [str(working), str(Path.home())]
@@ -87,7 +93,6 @@ def folders(command: Sequence[str], *, working: Path) -> list[str]:
                 known = Path(folder).is_dir()
             except (OSError, ValueError):
                 continue
-            system = any(folder == one or folder.startswith(one + os.sep) for one in _SYSTEM)
-            if known and folder not in _SHARED and not system:
+            if known and not is_shared(folder):
                 found.append(folder)
     return found

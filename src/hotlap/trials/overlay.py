@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 _NEWNS, _NEWUSER = 0x00020000, 0x10000000
 _BIND, _REC, _PRIVATE = 4096, 16384, 1 << 18
+_DETACH = 2
 # What holds no user files, so it is bound through as it is.
 _PSEUDO = {
     *("proc", "sysfs", "devpts", "devtmpfs", "cgroup", "cgroup2", "mqueue", "securityfs"),
@@ -41,11 +44,14 @@ def inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def cover(folders: list[str], *, uppers: list[str], trial: str) -> str:
+def cover(
+    folders: list[str], *, uppers: list[str], trial: str, links: Sequence[str] = ()
+) -> tuple[str, list[str]]:
     """Puts this process into its own namespace with an overlay over each folder.
 
-    `uppers` are the places writes may go to, tried in order; the one that worked is returned.
-    `trial` is the one folder below them that stays real.
+    `uppers` are the places writes may go to, tried in order; the one that worked is returned, with
+    the folders that are covered. `trial` is the one folder below them that stays real. `links` are
+    folders that links lead to: they are covered where that works.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     trial = os.path.realpath(trial)
@@ -53,11 +59,13 @@ def cover(folders: list[str], *, uppers: list[str], trial: str) -> str:
     reasons = []
     for upper in uppers:
         try:
-            _cover_all(libc, folders, upper=upper, trial=trial, user_namespace=private)
+            covered = _cover_all(
+                libc, folders, links, upper=upper, trial=trial, user_namespace=private
+            )
         except OSError as problem:
             reasons.append(f"{upper}: {problem.strerror or problem}")
         else:
-            return upper
+            return upper, covered
     raise Refused("no overlay could be mounted (" + "; ".join(reasons) + ")")
 
 
@@ -83,30 +91,62 @@ def _enter_namespace(libc: Any) -> bool:
 
 
 def _cover_all(
-    libc: Any, folders: list[str], *, upper: str, trial: str, user_namespace: bool
-) -> None:
+    libc: Any,
+    folders: list[str],
+    links: Sequence[str],
+    *,
+    upper: str,
+    trial: str,
+    user_namespace: bool,
+) -> list[str]:
     mounts = _mounts()
     # By handle, since the path may soon lie below an overlay of its own.
     upper = f"/proc/self/fd/{os.open(upper, os.O_PATH | os.O_DIRECTORY)}"
     trial_file = os.open(trial, os.O_PATH | os.O_DIRECTORY)
-    number = 0
-    for folder in folders:
-        below = [mount for mount in mounts if mount[0] != folder and inside(mount[0], folder)]
-        handles = [(path, kind, os.open(path, os.O_PATH)) for path, kind in below]
-        _overlay(libc, folder, None, upper, number, user_namespace)
-        number += 1
+    numbers = itertools.count()
+
+    def overlaid(path: str, handle: int | None) -> None:
+        _overlay(libc, path, handle, upper, next(numbers), user_namespace)
+
+    covered: list[str] = []
+    for folder in sorted({*folders, *links}):  # the outer ones come first
+        if any(inside(folder, one) for one in covered):
+            continue
+        try:
+            _cover_one(libc, folder, mounts, overlaid)
+        except OSError:
+            if folder in folders:
+                raise
+            continue
+        covered.append(folder)
+    if any(inside(trial, folder) for folder in covered):
+        _mount(libc, f"/proc/self/fd/{trial_file}", trial, None, _BIND | _REC, None)
+    os.chdir(os.getcwd())  # into the overlay: the old working directory is the real one
+    return covered
+
+
+def _cover_one(
+    libc: Any,
+    folder: str,
+    mounts: list[tuple[str, str]],
+    overlaid: Callable[[str, int | None], None],
+) -> None:
+    """With the file systems mounted below; where one of those fails, nothing is covered."""
+    below = [mount for mount in mounts if mount[0] != folder and inside(mount[0], folder)]
+    handles = [(path, kind, os.open(path, os.O_PATH)) for path, kind in below]
+    overlaid(folder, None)
+    try:
         for path, kind, handle in handles:
             if kind not in _PSEUDO and Path(path).is_dir():
                 try:
-                    _overlay(libc, path, handle, upper, number, user_namespace)
-                    number += 1
+                    overlaid(path, handle)
                     continue
                 except OSError:
                     pass
             _mount(libc, f"/proc/self/fd/{handle}", path, None, _BIND | _REC, None)
-    if any(inside(trial, folder) for folder in folders):
-        _mount(libc, f"/proc/self/fd/{trial_file}", trial, None, _BIND | _REC, None)
-    os.chdir(os.getcwd())  # into the overlay: the old working directory is the real one
+    except OSError:
+        libc.umount2(os.fsencode(folder), _DETACH)
+        raise
 
 
 def _overlay(
@@ -169,14 +209,16 @@ def _mounts() -> list[tuple[str, str]]:
     return sorted(found.items())
 
 
-def probe(folders: list[str], *, uppers: list[str], trial: str) -> str | None:
+def probe(
+    folders: list[str], *, uppers: list[str], trial: str, links: Sequence[str] = ()
+) -> str | None:
     """Tries `cover` in a child process; the reason it was refused, or None where it works."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            cover(folders, uppers=uppers, trial=trial)
+            cover(folders, uppers=uppers, trial=trial, links=links)
             status = 0
         except Exception as problem:
             os.write(write, str(problem).encode()[:2000])

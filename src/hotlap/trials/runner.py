@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,17 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hotlap.errors import UsageError
+from hotlap.errors import HotlapError, UsageError
 from hotlap.settings import OVERLAY_VARIABLE, Limits
 from hotlap.trials import command as commands
-from hotlap.trials import scratch
+from hotlap.trials import links, scratch, terminals
 from hotlap.trials.folder import TrialFolder
 from hotlap.trials.supervisor import readable
 from hotlap.trials.telemetry import Telemetry
+from hotlap.trials.terminals import Terminal
 
 _PACKAGES = Path(__file__).parents[2]
 _ENTRY = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "import sys; sys.path.append(sys.argv.pop(1)); "
     "from hotlap.trials.supervisor import main; main()"
 )
 POLL_SECONDS = 0.1
@@ -85,7 +82,7 @@ def run(
     """
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
-        terminal = stack.enter_context(_output(folder.output))
+        terminal = stack.enter_context(terminals.opened(folder.output))
         supervisor = stack.enter_context(
             _Supervisor(
                 command,
@@ -96,7 +93,7 @@ def run(
                 variables=changes.variables if changes else {},
             )
         )
-        covered = supervisor.answer()
+        covered = _heard(supervisor.answer(), folder)
         refused = None if in_place else covered["reason"]
         if refused:
             warn(
@@ -104,6 +101,8 @@ def run(
                 "torch.save and TensorBoard logs are led into the trial's folder; anything else "
                 "it writes lands where it always does."
             )
+        elif warning := links.warning(supervisor.links, covered["protected"]):
+            warn(warning)
         started = time.time()
         _write_settings(
             folder,
@@ -116,7 +115,7 @@ def run(
             started=started,
         )
         supervisor.say(b"g")
-        answer = supervisor.answer()
+        answer = _heard(supervisor.answer(), folder)
         if answer["event"] == "refused":
             raise UsageError(f"The command {words[0]} could not be started: {answer['reason']}.")
         telemetry = Telemetry(answer["pid"])
@@ -147,6 +146,16 @@ def run(
             left_running=ended.get("left_running", []),
             telemetry=samples,
         )
+
+
+def _heard(answer: dict[str, Any], folder: TrialFolder) -> dict[str, Any]:
+    """What the supervisor says before the command runs; it may have been killed, or have failed."""
+    if answer["event"] == "ended":
+        raise HotlapError(
+            "The process that starts the command ended before it did so. "
+            f"If it said why, that is in {folder.output}"
+        )
+    return answer
 
 
 @contextlib.contextmanager
@@ -253,7 +262,7 @@ class _Supervisor:
         *,
         working: Path,
         in_place: bool,
-        terminal: _Terminal,
+        terminal: Terminal,
         variables: dict[str, str],
     ) -> None:
         control_read, self._control = os.pipe()
@@ -263,10 +272,13 @@ class _Supervisor:
         self._spare = scratch.make()
         locks = scratch.locks()
         allowed = not in_place and os.environ.get(OVERLAY_VARIABLE) != "0"
+        folders = commands.folders(command, working=working) if allowed else []
+        self.links = links.leading_out(folders, working=str(working))
         request = {
             "command": command,
             "folder": str(working),
-            "protect": commands.folders(command, working=working) if allowed else [],
+            "protect": folders,
+            "links": links.to_cover(self.links),
             "uppers": [str(folder.path), str(self._spare)],
             "trial": str(folder.path),
             "terminal": terminal.is_terminal,
@@ -276,7 +288,7 @@ class _Supervisor:
         arguments = [str(_PACKAGES), str(control_read), str(status_write), json.dumps(request)]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", "-c", _ENTRY, *arguments],
+                [sys.executable, "-I", "-S", "-c", _ENTRY, *arguments],
                 cwd=working,
                 env=commands.environment(os.environ, trial=folder.path, variables=variables),
                 stdin=terminal.stdin,
@@ -330,61 +342,3 @@ class _Supervisor:
         if answer["event"] == "covered" and self._turned_off:
             answer["reason"] = f"{OVERLAY_VARIABLE}=0 is set"
         return answer
-
-
-@dataclass
-class _Terminal:
-    """Where the command reads and writes: a terminal of its own when we have one, else the log."""
-
-    stdin: int | None
-    output: int
-    is_terminal: bool
-    hand_over: Callable[[], None]
-
-
-@contextlib.contextmanager
-def _output(log: Path) -> Iterator[_Terminal]:
-    ours = next((fd for fd in (0, 1, 2) if _is_terminal(fd)), None)
-    if ours is None:
-        with log.open("wb") as file:
-            yield _Terminal(None, file.fileno(), False, lambda: None)
-        return
-    master, slave = pty.openpty()
-    size = _window_size(ours)
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    copier = threading.Thread(target=_copy, args=(master, log), name="hotlap-output", daemon=True)
-    copier.start()
-    try:
-        stdin = slave if _is_terminal(0) else None
-        yield _Terminal(stdin, slave, True, lambda: os.close(slave))
-    finally:
-        copier.join(timeout=10)
-        os.close(master)
-
-
-def _is_terminal(descriptor: int) -> bool:
-    try:
-        return os.isatty(descriptor)
-    except OSError:
-        return False
-
-
-def _window_size(descriptor: int) -> tuple[int, int]:
-    try:
-        size = os.get_terminal_size(descriptor)
-    except OSError:
-        return 24, 80
-    return (size.lines or 24, size.columns or 80)
-
-
-def _copy(master: int, log: Path) -> None:
-    with log.open("wb") as file:
-        while True:
-            try:
-                received = os.read(master, 65536)
-            except OSError:  # the last process on the other side has gone
-                return
-            if not received:
-                return
-            file.write(received)
-            file.flush()

@@ -3,7 +3,8 @@
 It holds a pipe from hotlap. A word on it, or its end (hotlap was killed), stops the command and
 everything it started, daemons included: orphans come to this process as their new parent. Until
 then it holds the locks of hotlap's temporary folders, which the command may still be writing to.
-Standard library only; started as `python -S -E -c ...` so that it is there in milliseconds.
+Standard library only; started as `python -I -S -c ...`: it is there in milliseconds, and
+imports no file of the working directory that has the name of a module it needs.
 """
 
 from __future__ import annotations
@@ -59,12 +60,11 @@ def _cover(request: dict[str, Any]) -> dict[str, Any]:
         return answer
     if not folders:
         return answer
-    where = {"uppers": request["uppers"], "trial": request["trial"]}
+    where = {name: request[name] for name in ("uppers", "trial", "links")}
     reason = overlay.probe(folders, **where)
     if reason is None:
         try:
-            answer["upper"] = overlay.cover(folders, **where)
-            answer["protected"] = folders
+            answer["upper"], answer["protected"] = overlay.cover(folders, **where)
         except (OSError, overlay.Refused) as problem:
             reason = str(problem)
     answer["reason"] = reason

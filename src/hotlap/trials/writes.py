@@ -12,7 +12,7 @@ from hotlap.trials.folder import HOME
 
 MOST_FILES = 50_000
 MOST_LISTED = 20
-_SKIPPED = {HOME, ".git", "__pycache__", ".venv", "node_modules"}
+SKIPPED = {HOME, ".git", "__pycache__", ".venv", "node_modules"}
 
 Snapshot = dict[str, tuple[int, int]]
 
@@ -37,10 +37,13 @@ def snapshot(folder: Path, *, without: Path) -> Snapshot:
 
 
 def changed(before: Snapshot, folder: Path, *, without: Path) -> tuple[str, ...]:
-    """Files that are new or differ from the snapshot, by their path below the folder."""
+    """Files that are new, gone or differ from the snapshot, by their path below the folder."""
     after = snapshot(folder, without=without)
-    paths = sorted(path for path, state in after.items() if before.get(path) != state)
-    return tuple(os.path.relpath(path, folder) for path in paths[:MOST_LISTED])
+    paths = {path: "" for path, state in after.items() if before.get(path) != state}
+    gone = (path for path in before if path not in after and not os.path.lexists(path))
+    paths.update(dict.fromkeys(gone, " (deleted)"))
+    listed = sorted(paths)[:MOST_LISTED]
+    return tuple(os.path.relpath(path, folder) + paths[path] for path in listed)
 
 
 def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
@@ -58,10 +61,22 @@ def in_overlay(trial: Path) -> tuple[tuple[Written, ...], int]:
                 found.append(Written(path=name, bytes=state.st_size))
     found = [one for one in found if "/__pycache__/" not in one.path]
     found.sort(key=lambda one: -one.bytes)
-    return tuple(found[:MOST_LISTED]), sum(one.bytes for one in found)
+    listed = tuple(
+        Written(path=one.path, bytes=one.bytes, bytes_before=_size(one.path))
+        for one in found[:MOST_LISTED]
+    )
+    return listed, sum(one.bytes for one in found)
 
 
-def _walk(folder: Path, skip: set[str] = _SKIPPED) -> Iterator[str]:
+def _size(path: str) -> int | None:
+    """Of the real file, which the command has not touched."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None
+
+
+def _walk(folder: Path, skip: set[str] = SKIPPED) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in skip]
         for name in files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -40,3 +41,46 @@ def test_a_wrong_request_is_told_whoever_reads() -> None:
 def test_run_ends_with_the_commands_own_code_whoever_reads(code: int) -> None:
     words = ("run", sys.executable, "-c", f"raise SystemExit({code})")
     assert deserted(*words)[0] == code
+
+
+def through_a_shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """hotlap is "$@" in the line."""
+    return subprocess.run(
+        ["bash", "-c", line, "bash", sys.executable, "-c", ENTRY],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+VERBS = ["study --list", "--version", "--help"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_one_that_nobody_reads(verb: str, closed: str) -> None:
+    done = through_a_shell(f'"$@" {verb} {closed}')
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_told_in_a_sentence(verb: str, unbuffered: str) -> None:
+    done = through_a_shell(f'"$@" {verb} > /dev/full', PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 2
+    assert done.stderr == "hotlap: The output cannot be written: No space left on device.\n"
+
+
+def test_what_an_encoding_cannot_carry_is_written_in_plain_characters() -> None:
+    text = ascii("▒ 3 µs → ñ")
+    show = f"from hotlap.cli import streams, console; streams.prepare(); console.show({text})"
+    done = subprocess.run(
+        [sys.executable, "-c", show],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"},
+    )
+    assert done.stdout == "- 3 us -> ?\n"

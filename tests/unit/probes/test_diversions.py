@@ -1,3 +1,7 @@
+import builtins
+import io
+import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,6 +67,19 @@ def test_what_is_no_path_is_left_alone(diversions, thing):
 
 def test_without_protected_folders_every_path_is_diverted(places):
     assert Diversions([], places / "trial").of(places / "work" / "model.pt") is not None
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """A save that is led away replaces functions of everyone."""
+    for owner, names in (
+        (builtins, ("open",)),
+        (io, ("open",)),
+        (os, ("stat", "unlink", "remove", "rename", "replace")),
+        (shutil, ("copyfile", "copymode", "copystat")),
+    ):
+        for name in names:
+            monkeypatch.setattr(owner, name, getattr(owner, name))
 
 
 class Torch:

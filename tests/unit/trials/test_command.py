@@ -55,6 +55,9 @@ def test_the_command_given_is_not_changed(folder):
         (["./"], "is a folder"),
         (["no-such-command-anywhere"], "not on the PATH"),
         (["launch.sh"], r"not on the PATH.*try \./launch\.sh"),
+        (["FOO=1", "python", "train.py"], "FOO=1 sets a variable.*env FOO=1 "),
+        (["DATA=/tmp/x.py", "train.py"], "env DATA=/tmp/x.py "),
+        ([""], "first word of the command is empty"),
     ],
 )
 def test_a_command_that_cannot_start_is_refused_with_the_next_move(folder, command, sentence):

@@ -90,8 +90,9 @@ child = os.fork()
 if child == 0:
     status = 1
     try:
-        upper = overlay.cover([str(folder)], **where)
+        upper, covered = overlay.cover([str(folder)], **where)
         assert upper == str(trial), upper
+        assert covered == [str(folder)], covered
         assert Path("data/read.txt").read_text() == "as it is"
         assert Path("model.pt").read_text() == "precious"
         Path("model.pt").write_text("overwritten")
@@ -167,7 +168,7 @@ def test_the_second_place_for_writes_is_taken_where_the_first_does_not_work(in_p
         base = sys.argv[1]
         where = {"uppers": ["/proc/1/nowhere", base + "/spare"], "trial": base}
         try:
-            print(overlay.cover([base + "/work"], **where))
+            print(overlay.cover([base + "/work"], **where)[0])
         except overlay.Refused as problem:
             print("refused:", problem)
         """,
@@ -200,3 +201,55 @@ def test_several_folders_are_covered_where_the_trial_lies_in_the_first_of_them(i
     assert of_both is None
     assert {"writes-0", "writes-1"} <= set(written)
     assert spare == []
+
+
+def test_where_links_lead_is_covered_and_what_cannot_be_is_left_out(in_python, tmp_path):
+    for name in ("trial", "around/work", "b"):
+        (tmp_path / name).mkdir(parents=True)
+    out = in_python(
+        """
+        import json, sys
+        from hotlap.trials import overlay
+        base = sys.argv[1]
+        where = {"uppers": [base + "/trial"], "trial": base + "/trial"}
+        links = [base + "/around", base + "/b", base + "/nowhere"]
+        try:
+            print(json.dumps(overlay.cover([base + "/around/work"], links=links, **where)[1]))
+            for name in ("/around/x", "/around/work/x", "/b/x"):
+                open(base + name, "w").close()
+        except overlay.Refused:
+            print("[]")
+        """,
+        str(tmp_path),
+    )
+    covered = json.loads(out)
+    if not covered:
+        return
+    assert covered == [str(tmp_path / "around"), str(tmp_path / "b")]
+    assert all("trial" in path.parts for path in tmp_path.glob("**/x"))
+
+
+def test_a_folder_stays_covered_where_one_around_it_cannot_be(in_python, tmp_path):
+    for name in ("trial", "around/work"):
+        (tmp_path / name).mkdir(parents=True)
+    out = in_python(
+        """
+        import errno, json, sys
+        from hotlap.trials import overlay
+        base = sys.argv[1]
+        where = {"uppers": [base + "/trial"], "trial": base + "/trial"}
+        plain = overlay._mount
+        def mount(libc, source, path, *rest):
+            if path == base + "/around":
+                raise OSError(errno.EINVAL, "refused")
+            plain(libc, source, path, *rest)
+        overlay._mount = mount
+        try:
+            folders, links = [base + "/around/work"], [base + "/around"]
+            print(json.dumps(overlay.cover(folders, links=links, **where)[1]))
+        except overlay.Refused:
+            print("[]")
+        """,
+        str(tmp_path),
+    )
+    assert json.loads(out) in ([str(tmp_path / "around" / "work")], [])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hotlap.errors import UsageError
+from hotlap.errors import HotlapError, UsageError
 from hotlap.settings import Limits
 from hotlap.trials import runner, supervisor
 from hotlap.trials.folder import TrialFolder
@@ -118,6 +118,28 @@ def test_a_command_that_cannot_be_executed_is_a_wrong_request(start, tmp_path):
     script.chmod(0o755)
     with pytest.raises(UsageError, match="could not be started: No such file"):
         start([str(script)])
+
+
+@pytest.mark.parametrize("name", ["json", "select", "ctypes", "hotlap"])
+def test_a_file_of_the_folder_named_like_a_module_is_not_imported(start, tmp_path, name):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / f"{name}.py").write_text("print('imported', flush=True)")
+    assert start("pass").code == 0
+    assert output(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "raise SystemExit('a reason')",
+        "import os, sys; os.write(int(sys.argv[3]), b'"
+        '{"event": "covered", "protected": [], "upper": null, "reason": null}\\n\')',
+    ],
+)
+def test_a_supervisor_that_ends_before_the_command_began_is_told(start, monkeypatch, entry):
+    monkeypatch.setattr(runner, "_ENTRY", entry)
+    with pytest.raises(HotlapError, match=r"ended before it did so.*output\.log"):
+        start("pass")
 
 
 DETACHED = """

@@ -34,6 +34,18 @@ def test_a_file_of_the_same_size_written_anew_is_changed(folder):
     assert changed(before, folder) == ("train.py",)
 
 
+def test_a_file_that_is_gone_is_told(folder):
+    before = snapshot(folder)
+    (folder / "runs" / "old.pt").rename(folder / "runs" / "best.pt")
+    assert changed(before, folder) == ("runs/best.pt", "runs/old.pt (deleted)")
+
+
+def test_a_file_the_bounded_walk_misses_is_not_gone(folder, monkeypatch):
+    before = snapshot(folder)
+    monkeypatch.setattr(writes, "MOST_FILES", 1)
+    assert changed(before, folder) == ()
+
+
 def test_an_untouched_folder_has_no_changes(folder):
     assert changed(snapshot(folder), folder) == ()
 
@@ -97,6 +109,15 @@ def test_what_the_overlay_holds_is_told_under_its_real_path_largest_first(tmp_pa
         ("/home/user/runs/small", 10),
     ]
     assert total == 1110
+
+
+def test_a_copy_of_a_file_that_was_there_tells_its_size_from_before(tmp_path):
+    real = tmp_path / "data"
+    real.mkdir()
+    (real / "big.bin").write_bytes(b"x" * 9)
+    overlay(tmp_path, 0, str(real), **{"big.bin": 9, "new.bin": 5})
+    found, _ = writes.in_overlay(tmp_path)
+    assert [(one.bytes, one.bytes_before) for one in found] == [(9, 9), (5, None)]
 
 
 def test_compiled_python_is_nothing_the_command_wrote(tmp_path):

@@ -1,0 +1,37 @@
+import pytest
+
+from hotlap.api.failures import why_nothing
+from hotlap.errors import CommandFailed, NothingMeasured
+from hotlap.settings import Limits
+from hotlap.trials.folder import TrialFolder
+from hotlap.trials.runner import Outcome
+
+
+@pytest.fixture
+def why(tmp_path):
+    trial = TrialFolder(tmp_path)
+    trial.create()
+
+    def ask(**outcome):
+        return why_nothing(["bash", "run.sh"], Outcome(**outcome), trial, Limits())
+
+    return ask
+
+
+def test_a_training_in_the_background_is_told_as_that(why):
+    problem = why(code=0, left_running=["python train.py"])
+    assert isinstance(problem, NothingMeasured)
+    assert "still ran in the background (python train.py)" in str(problem)
+    assert "leave out the &" in str(problem)
+    assert "without importing torch" not in str(problem)
+
+
+def test_what_python_itself_leaves_behind_for_a_moment_is_no_training(why):
+    left = ["python -c from multiprocessing.resource_tracker import main;main(5)"]
+    assert "without importing torch" in str(why(code=0, left_running=left))
+
+
+def test_a_command_that_failed_is_told_as_that_whatever_it_left(why):
+    problem = why(code=3, left_running=["python train.py"])
+    assert isinstance(problem, CommandFailed)
+    assert "failed with exit code 3" in str(problem)
