@@ -20,45 +20,6 @@ SHORT = 1e-4  # seconds: what came as fast waited for nobody
 MANY = 16
 
 
-def samples_in(batch: Any, depth: int = 0) -> int | None:
-    """The first dimension of the first tensor or array found in a batch of any nesting.
-
-    Types are asked, not objects: looking must not change a batch with a will of its own.
-    """
-    if type(batch) is list and batch and hasattr(type(batch[0]), "shape"):
-        shape = batch[0].shape
-        if len(shape) in (2, 4):  # what most loaders hand out; the rest takes longer
-            return int(shape[0])
-    if hasattr(type(batch), "shape"):
-        shape = batch.shape
-        return int(shape[0]) if len(shape) else None
-    if depth > 4:
-        return None
-    if _are_images(batch):
-        return len(batch)
-    if isinstance(batch, dict):
-        items: Any = dict.values(batch)
-    elif isinstance(batch, (list, tuple)):
-        items = batch
-    else:  # a dataclass, or a wrapper around a dict
-        items = tuple(getattr(batch, "__dict__", {}).values())
-    for item in items:
-        found = samples_in(item, depth + 1)
-        if found is not None:
-            return found
-    return len(batch) if isinstance(batch, (list, tuple)) and batch else None
-
-
-def _are_images(batch: Any) -> bool:
-    """A list of single images, as detection scripts collate them: each is channels first."""
-    if not isinstance(batch, (list, tuple)) or len(batch) < 2:
-        return False
-    if not all(hasattr(type(item), "shape") for item in batch) or len(batch[0].shape) != 3:
-        return False
-    shapes = [tuple(item.shape) for item in batch]
-    return all(len(shape) == 3 and shape[0] in (1, 3, 4) for shape in shapes)
-
-
 class LoaderWatch:
     """What is known of every loader made: how, where, and what its workers burn."""
 

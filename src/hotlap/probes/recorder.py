@@ -15,10 +15,11 @@ from threading import get_ident
 from typing import Any
 
 from hotlap.probes import summary, writing
+from hotlap.probes.batches import samples_in, samples_passed
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
 from hotlap.probes.ledger import Ledger
-from hotlap.probes.loaders import LoaderWatch, samples_in
+from hotlap.probes.loaders import LoaderWatch
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers, identity
@@ -120,6 +121,7 @@ class Recorder:
             self.evaluation_begins()
         try:
             iterator._hotlap_loader = id(loader)
+            iterator._hotlap_batch_size = getattr(loader, "batch_size", None)
             self.loaders.started(loader, iterator, seconds)
         except Exception as problem:
             self.note("loader", problem)
@@ -132,7 +134,7 @@ class Recorder:
         if "first_batch" not in self.times:
             self.times["first_batch"] = time.time()
         try:
-            samples = samples_in(batch)
+            samples = samples_in(batch, getattr(iterator, "_hotlap_batch_size", None))
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
         self._tally.tell((FETCHED, samples, getattr(iterator, "_hotlap_loader", 0), False))
@@ -162,7 +164,7 @@ class Recorder:
         self.roots.called = True
         try:
             if not self._tally.uses_loader:
-                samples = samples_in(args) or samples_in(kwargs)
+                samples = samples_passed(args, kwargs)
                 self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
