@@ -39,6 +39,12 @@ def ignore(phase: str) -> None:
     """What stands for `enter` and `leave` where phases are not told apart."""
 
 
+def _leaves(tensors: Any) -> bool:
+    return any(
+        getattr(one, "is_leaf", False) and getattr(one, "requires_grad", False) for one in tensors
+    )
+
+
 class Recorder:
     def __init__(self, torch: Any, folder: Path, settings: dict[str, Any]) -> None:
         self.torch = torch
@@ -56,6 +62,7 @@ class Recorder:
         self.hooks = Hooks(torch, self)
         self.roots = Roots(torch, self)
         self.passes = Passes(torch, self)
+        self._calls_backward = False
         self.restart()
 
     def restart(self) -> None:
@@ -86,6 +93,7 @@ class Recorder:
         self._in_backward = False
         self._owed = False
         self.steps_in_backward = False
+        self.steps_by_gradient = False  # torch.autograd.grad is what trains
         self._backwards = 0
         self._last = 0
         self._disturbed = True
@@ -171,7 +179,27 @@ class Recorder:
         except Exception as problem:
             self.note("forward", problem)
 
+    def gradient(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
+        """torch.autograd.grad: a backward pass, but only where nothing else can be what trains."""
+        if self.optimizers or self._calls_backward or self._in_backward or not _leaves(args[3]):
+            return plain(tensors, *args, **kwargs)
+        self.steps_by_gradient = True
+
+        def differentiate(*args: Any, **kwargs: Any) -> Any:
+            gradients = plain(*args, **kwargs)
+            self._read_gradients(gradients)
+            return gradients
+
+        return self._pass_back(differentiate, tensors, args, kwargs)
+
     def backward(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
+        if not (self._calls_backward or self._in_backward):
+            self._calls_backward = True
+            if self.steps_by_gradient:  # that was something else: start over with the real steps
+                self.restart()
+        return self._pass_back(plain, tensors, args, kwargs)
+
+    def _pass_back(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
         if self._thread is None:
             self._thread = get_ident()
         if get_ident() != self._thread:
@@ -228,10 +256,10 @@ class Recorder:
                 self._read_gradients()
             self.enter(OPTIMIZER)
 
-    def _read_gradients(self) -> None:
+    def _read_gradients(self, handed_out: Any = ()) -> None:
         if self.passes.memory_probe is not None:
             try:
-                self.passes.memory_probe.gradients_are_there()
+                self.passes.memory_probe.gradients_are_there(handed_out)
             except Exception as problem:
                 self.note("memory", problem)
 
