@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import diversions, loaders, modules, places, uses, writing
+from hotlap.probes import diversions, loaders, modules, places, uses, workers, writing
 from hotlap.probes.hooks import BACKWARD, ENGINE
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
@@ -25,6 +25,7 @@ def install(torch: Any, folder: Path, import_started: float) -> Recorder:
         process=float(settings["started"]), import_started=import_started, imported=time.time()
     )
     loaders.install(torch, recorder)
+    workers.install(torch, recorder)
     _watch_optimizers(torch, recorder)
     _watch_backward(torch, recorder)
     _watch_gradients(torch, recorder)

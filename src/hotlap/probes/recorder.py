@@ -28,6 +28,7 @@ from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
 from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, TRAINED, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 from hotlap.probes.uses import Uses
+from hotlap.probes.workers import Notes
 
 BACKWARDS_WITHOUT_ONE = 4
 BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
@@ -58,7 +59,7 @@ class Recorder:
         self.profiles_itself = False  # the script uses torch.profiler
         self.optimizers = Optimizers()
         self.uses = Uses()
-        self.loaders = LoaderWatch()
+        self.loaders = LoaderWatch(Notes(folder))
         self.hooks = Hooks(torch, self)
         self.roots = Roots(torch, self)
         self.passes = Passes(torch, self)

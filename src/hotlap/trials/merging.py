@@ -56,6 +56,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         epoch_start_seconds=_epoch_start(main)[0],
         epoch_start_share=_epoch_start(main)[1],
         input_cpu_share=_input_cpu(main),
+        input_making_share=main["input_cpu"].get("workers_making_share"),
         lines={
             phase: tuple(msgspec.convert(line, Line) for line in lines)
             for phase, lines in main["lines"].items()

@@ -68,10 +68,23 @@ def test_a_loader_started_every_epoch_is_told_once():
 
 def test_waiting_is_told_apart_only_where_there_was_any():
     watch = LoaderWatch()
-    assert watch.split() == {"wait_cpu_share": None, "workers_cpu_share": None}
+    assert set(watch.split().values()) == {None}
     watch.wait_seconds, watch.wait_cpu_seconds = 2.0, 0.5
-    watch.workers_wall_seconds, watch.workers_cpu_seconds = 4.0, 3.0
-    assert watch.split() == {"wait_cpu_share": 0.25, "workers_cpu_share": 0.75}
+    watch.workers_wall_seconds, watch.workers_cpu_seconds = 8.0, 3.0
+    watch.workers_making_seconds = 4.0
+    assert watch.split() == {
+        "wait_cpu_share": 0.25,
+        "workers_cpu_share": 0.75,
+        "workers_making_share": 0.5,
+    }
+
+
+def test_workers_that_are_idle_wait_on_no_storage():
+    watch = LoaderWatch()
+    watch.workers_wall_seconds, watch.workers_cpu_seconds = 10.0, 3.0
+    watch.workers_making_seconds = 2.0  # the rest of what they burn is handing over
+    assert watch.split()["workers_cpu_share"] == 1.0
+    assert watch.split()["workers_making_share"] == 0.2
 
 
 def test_the_cpu_clock_is_read_again_as_soon_as_a_fetch_takes_long():
