@@ -29,7 +29,10 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "where no such step, or no other step, was seen.",
         "epoch_start_share": "What starting DataLoaders takes of the training time seen.",
         "input_cpu_share": "How much of the waiting for input was CPU work, running or waiting for "
-        "a core: of the workers where there are any, else of the waiting thread.",
+        "a core: of the time workers make batches where there are any, else of the waiting "
+        "thread's.",
+        "input_making_share": "How much of their time the workers spend making batches. The rest "
+        "they wait for orders or hand batches over. Null without workers.",
         "lines": "By phase, the script's own lines that were running most often when sampled. At "
         "most 5 a phase. `gap` is what stands between the model and the backward pass.",
         "waits": "Lines where the host waits for the device, the longest first. At most 20.",

@@ -311,7 +311,7 @@ def waiting(*, cpu, cores=2, **machine):
     """No workers, nine tenths of the step waiting for input."""
     plain = loading(workers=0, prefetch_factor=None)
     room = {"cores": cores, "memory_bytes": 64 << 30, "shared_memory_bytes": 8 << 30, **machine}
-    share = {"input": replace(SAMPLE.phases["input"], share=0.9)}
+    share = {"input": records.Phase(seconds=0.02, share=0.9)}
     return replace(
         plain,
         environment={**plain.environment, **room},
@@ -330,6 +330,42 @@ def test_workers_that_only_wait_for_storage_may_outnumber_the_cores():
     assert numbers(waiting(cpu=None)) == [2, 1]
     assert max(numbers(waiting(cpu=0.1, memory_bytes=4 << 30))) == 5
     assert numbers(waiting(cpu=0.1, shared_memory_bytes=64 << 20)) == [1]
+
+
+def test_a_batch_that_is_waited_for_briefly_is_not_handed_over_between_processes():
+    record = waiting(cpu=0.9)
+    long, brief = (
+        replace(record, phases={**record.phases, "input": records.Phase(seconds=one, share=0.9)})
+        for one in (2e-3, 0.2e-3)
+    )
+    promise = named("loader-workers").promise
+    assert promise(brief, judge(long)) < 0.2 * promise(long, judge(long))
+    advice = slow_input.check(brief, judge(brief)).advice
+    assert "num_workers" not in advice
+    assert "__getitems__" in advice
+
+
+@pytest.mark.parametrize(
+    ("workers", "making", "share", "first"),
+    [(2, 0.1, 0.8, 0), (8, 0.3, 0.2, 4), (1, 0.4, 0.3, None)],
+)
+def test_of_workers_that_are_idle_while_training_waits_fewer_are_enough(
+    workers, making, share, first
+):
+    record = waiting(cpu=1.0, cores=8)
+    record = replace(
+        record,
+        loaders=(replace(record.loaders[0], workers=workers),),
+        phases={**record.phases, "input": records.Phase(seconds=0.1, share=share)},
+        input_making_share=making,
+    )
+    finding = slow_input.check(record, judge(record))
+    assert "hand" in finding.summary
+    if first is None:
+        assert "num_workers=" not in finding.advice
+    else:
+        assert numbers(record)[0] == first
+        assert f"num_workers={first} " in finding.advice
 
 
 @pytest.mark.parametrize("cpu", [0.1, 0.9, None])

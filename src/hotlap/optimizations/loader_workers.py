@@ -9,9 +9,10 @@ machine grants (cgroup quota, shared between the ranks), its memory and /dev/shm
 wait for storage take no core: then up to four times as many are tried.
 
 ## When it does not help
-Samples that are cheap to make: sending them between processes costs more than making them. More
-workers than cores, where they compute. Datasets that stream (IterableDataset) would repeat their
-data and are left alone.
+Samples that are cheap to make: sending them between processes costs more than making them. So
+workers promise little where less than a millisecond is waited for a batch, and where workers are
+idle while training waits for them, fewer are tried first. More workers than cores, where they
+compute. Datasets that stream (IterableDataset) would repeat their data and are left alone.
 
 ## By hand
 One argument of the DataLoader.
@@ -54,7 +55,9 @@ def refusal(record: Record) -> str | None:
 
 
 def promise(record: Record, verdict: Verdict) -> float:
-    return 0.9 * reading.share(verdict, "input")
+    loader = reading.loader(record)
+    brief = loader is not None and not loader.workers and reading.waits_briefly(record)
+    return (0.1 if brief else 0.9) * reading.share(verdict, "input")
 
 
 def most(record: Record) -> int:
@@ -78,11 +81,23 @@ def needed(record: Record) -> int:
     With other changes the step may come down to what the device has to do.
     """
     loader, waiting = reading.loader(record), record.phases["input"].share or 0.0
+    if loader and reading.hands_over(record):
+        return _enough(loader.workers, record.input_making_share or 0.0, waiting)
     now = max(1, loader.workers) if loader else 1
     busy = max(0.02, 1 - waiting)
     rest = min(busy, max(LEAST_OF_THE_STEP, _device_share(record)))
     makes = now / rest if loader and loader.workers else waiting / rest
     return min(most(record), max(1, math.ceil(HEADROOM * makes)))
+
+
+def _enough(workers: int, making: float, waiting: float) -> int:
+    """Of workers that are idle while training waits: those that make the batches, and half more.
+
+    None, where training would make them itself in less time than it waits.
+    """
+    if workers * making <= waiting:
+        return 0
+    return min(workers, max(1, math.ceil(HEADROOM * workers * making)))
 
 
 def _device_share(record: Record) -> float:

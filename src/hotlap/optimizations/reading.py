@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 NO_DEVICE = "training runs on the CPU"
 FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
+MAKING_BELOW = 0.5  # of the workers' time: what training waits for is not the making of batches
+HAND_OVER_SECONDS = 1e-3  # that a batch takes from one process to another, roughly
 
 
 def on_device(record: Record) -> bool:
@@ -48,6 +50,18 @@ def waits_on_storage(record: Record) -> bool:
     """Whether what loads the samples mostly waits for them; False where that is not known."""
     burning = record.input_cpu_share
     return burning is not None and burning < FETCHING_BELOW
+
+
+def hands_over(record: Record) -> bool:
+    """Whether training waits for workers that are done: for batches between two processes."""
+    making, found = record.input_making_share, loader(record)
+    return making is not None and making < MAKING_BELOW and found is not None and found.workers > 0
+
+
+def waits_briefly(record: Record) -> bool:
+    """Whether a batch is there sooner than a worker could hand it over."""
+    seconds = record.phases["input"].seconds
+    return seconds is not None and seconds < HAND_OVER_SECONDS
 
 
 def cores(record: Record) -> int:

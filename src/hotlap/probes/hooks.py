@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
 BACKWARD = "backward"
+ENGINE = "_engine_run_backward"
 
 
 class Hooks:
@@ -38,17 +39,17 @@ class Hooks:
             return
         self.aside = True
         for owner, name, plain, watched in self._replaced:
-            if getattr(owner, name) is watched and not (
-                name == BACKWARD and self._needs_backward()
-            ):
+            if getattr(owner, name) is watched and not self._needed(name):
                 setattr(owner, name, plain)
         for module in self._recorder.roots.modules:
             modules.unwatch(module)
         self.watch_evaluation()
 
-    def _needs_backward(self) -> bool:
+    def _needed(self, name: str) -> bool:
         recorder = self._recorder
-        return (
+        if name == ENGINE:
+            return recorder.steps_by_gradient
+        return name == BACKWARD and (
             (recorder.losses is not None and recorder.losses.open)
             or recorder.steps_in_backward
             or not recorder.optimizers.have_stepped

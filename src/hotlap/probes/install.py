@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import diversions, loaders, modules, places, uses, writing
-from hotlap.probes.hooks import BACKWARD
+from hotlap.probes import diversions, loaders, modules, places, uses, workers, writing
+from hotlap.probes.hooks import BACKWARD, ENGINE
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
 from hotlap.probes.timeline import OPTIMIZER
@@ -25,8 +25,10 @@ def install(torch: Any, folder: Path, import_started: float) -> Recorder:
         process=float(settings["started"]), import_started=import_started, imported=time.time()
     )
     loaders.install(torch, recorder)
+    workers.install(torch, recorder)
     _watch_optimizers(torch, recorder)
     _watch_backward(torch, recorder)
+    _watch_gradients(torch, recorder)
     _watch_clipping(torch, recorder)
     _watch_profilers(torch, recorder)
     uses.install(torch, recorder)
@@ -83,6 +85,21 @@ def _watch_backward(torch: Any, recorder: Recorder) -> None:
         return recorder.backward(plain, tensors, args, kwargs)
 
     recorder.hooks.replace(torch.autograd, BACKWARD, backward)
+
+
+def _watch_gradients(torch: Any, recorder: Recorder) -> None:
+    """Below torch.autograd.grad: the compiler knows that one by its identity."""
+    plain, is_compiling = getattr(torch.autograd, ENGINE, None), torch.compiler.is_compiling
+    if plain is None:
+        return
+
+    @functools.wraps(plain)
+    def run(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("accumulate_grad") is not False or is_compiling():
+            return plain(tensors, *args, **kwargs)
+        return recorder.gradient(plain, tensors, args, kwargs)
+
+    recorder.hooks.replace(torch.autograd, ENGINE, run)
 
 
 def _watch_clipping(torch: Any, recorder: Recorder) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotlap.probes import places
 from hotlap.probes.timeline import INPUT
+from hotlap.probes.workers import Notes
 
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
@@ -20,49 +21,11 @@ SHORT = 1e-4  # seconds: what came as fast waited for nobody
 MANY = 16
 
 
-def samples_in(batch: Any, depth: int = 0) -> int | None:
-    """The first dimension of the first tensor or array found in a batch of any nesting.
-
-    Types are asked, not objects: looking must not change a batch with a will of its own.
-    """
-    if type(batch) is list and batch and hasattr(type(batch[0]), "shape"):
-        shape = batch[0].shape
-        if len(shape) in (2, 4):  # what most loaders hand out; the rest takes longer
-            return int(shape[0])
-    if hasattr(type(batch), "shape"):
-        shape = batch.shape
-        return int(shape[0]) if len(shape) else None
-    if depth > 4:
-        return None
-    if _are_images(batch):
-        return len(batch)
-    if isinstance(batch, dict):
-        items: Any = dict.values(batch)
-    elif isinstance(batch, (list, tuple)):
-        items = batch
-    else:  # a dataclass, or a wrapper around a dict
-        items = tuple(getattr(batch, "__dict__", {}).values())
-    for item in items:
-        found = samples_in(item, depth + 1)
-        if found is not None:
-            return found
-    return len(batch) if isinstance(batch, (list, tuple)) and batch else None
-
-
-def _are_images(batch: Any) -> bool:
-    """A list of single images, as detection scripts collate them: each is channels first."""
-    if not isinstance(batch, (list, tuple)) or len(batch) < 2:
-        return False
-    if not all(hasattr(type(item), "shape") for item in batch) or len(batch[0].shape) != 3:
-        return False
-    shapes = [tuple(item.shape) for item in batch]
-    return all(len(shape) == 3 and shape[0] in (1, 3, 4) for shape in shapes)
-
-
 class LoaderWatch:
     """What is known of every loader made: how, where, and what its workers burn."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Notes | None = None) -> None:
+        self.notes = notes
         self.made: dict[int, tuple[str, int, str] | None] = {}  # by id: a loader may not hash
         self.trained: dict[int, int] = {}  # id -> batches trained on
         self.facts: dict[int, dict[str, Any]] = {}
@@ -71,15 +34,16 @@ class LoaderWatch:
         self.wait_cpu_seconds = 0.0
         self._short = 0  # fetches in a row
         self.workers_cpu_seconds = 0.0
+        self.workers_making_seconds = 0.0
         self.workers_wall_seconds = 0.0
-        self._window: dict[int, float] = {}
+        self._window: dict[int, tuple[float, float]] = {}
         self._window_start = 0.0
         self._ready_before = (0.0, 0.0)
         self._waited_before = (0.0, 0.0)
 
     def afresh(self) -> LoaderWatch:
         """For a record that starts over: the loaders stay known, what they did is forgotten."""
-        other = LoaderWatch()
+        other = LoaderWatch(self.notes)
         other.made, other.facts, other.iterators = self.made, self.facts, self.iterators
         return other
 
@@ -133,17 +97,18 @@ class LoaderWatch:
 
     def open_window(self) -> None:
         """Called by the training thread, as `close_window` is."""
-        self._window = self._cpu_of_workers()
+        self._window = self._read_workers()
         self._window_start = time.perf_counter()
         self._ready_before = _scheduled("thread-self")
         self._waited_before = (self.wait_seconds, self.wait_cpu_seconds)
 
     def close_window(self) -> None:
-        after = self._cpu_of_workers()
+        after = self._read_workers()
         wall = time.perf_counter() - self._window_start
-        for pid, seconds in after.items():
+        for pid, (burned, making) in after.items():
             if pid in self._window:
-                self.workers_cpu_seconds += min(wall, seconds - self._window[pid])
+                self.workers_cpu_seconds += min(wall, burned - self._window[pid][0])
+                self.workers_making_seconds += making - self._window[pid][1]
                 self.workers_wall_seconds += wall
         self._window = {}
         # On a busy machine a thread that has work waits for a core: that is not waiting on storage.
@@ -154,17 +119,20 @@ class LoaderWatch:
         if ran > 0:
             self.wait_cpu_seconds += max(0.0, min(waited - burned, burned * queued / ran))
 
-    def _cpu_of_workers(self) -> dict[int, float]:
-        burned: dict[int, float] = {}
-        for pid in self.workers():
+    def _read_workers(self) -> dict[int, tuple[float, float]]:
+        """Of each worker that tells: seconds on a core or waiting for one, and making batches."""
+        found: dict[int, tuple[float, float]] = {}
+        making = self.notes.making(self.workers()) if self.notes is not None else {}
+        for pid in making:
             try:
                 with open(f"/proc/{pid}/stat") as file:
                     fields = file.read().rsplit(")", 1)[1].split()
             except OSError:
                 continue
             queued = _scheduled(str(pid))[1]
-            burned[pid] = (int(fields[11]) + int(fields[12])) / _TICKS + queued
-        return burned
+            burned = (int(fields[11]) + int(fields[12])) / _TICKS + queued
+            found[pid] = burned, making[pid]
+        return found
 
     def workers(self) -> list[int]:
         """The process numbers of those that serve loaders now."""
@@ -184,15 +152,23 @@ class LoaderWatch:
         return found[:8]
 
     def split(self) -> dict[str, float | None]:
-        """How much of the waiting was burning CPU: in the waiting thread, and in the workers."""
+        """How much of the waiting was burning CPU: in the waiting thread, and in the workers.
+
+        What a worker burns is held against the time it makes batches: while it waits for orders
+        or for its batches to be taken, it waits on no storage.
+        """
+        known, making = self.workers_wall_seconds > 0, self.workers_making_seconds
         return {
             "wait_cpu_share": (
                 self.wait_cpu_seconds / self.wait_seconds if self.wait_seconds > 0 else None
             ),
             "workers_cpu_share": (
-                self.workers_cpu_seconds / self.workers_wall_seconds
-                if self.workers_wall_seconds > 0
+                self.workers_cpu_seconds / max(self.workers_cpu_seconds, making, 1e-9)
+                if known
                 else None
+            ),
+            "workers_making_share": (
+                min(1.0, making / self.workers_wall_seconds) if known else None
             ),
         }
 

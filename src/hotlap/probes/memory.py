@@ -149,8 +149,10 @@ class MemoryProbe:
         if self._device is None:  # here they are alive; at the end of an epoch they may be gone
             self._in_workers = max(self._in_workers, unshared(self._workers()))
 
-    def gradients_are_there(self) -> None:
-        gradients = [p.grad for p in self._parameters if getattr(p, "grad", None) is not None]
+    def gradients_are_there(self, handed_out: Iterable[Any] = ()) -> None:
+        """Those of the parameters, and those that the script was given instead."""
+        kept = (getattr(parameter, "grad", None) for parameter in self._parameters)
+        gradients = [gradient for gradient in (*kept, *handed_out) if gradient is not None]
         self._gradients = max(self._gradients, _unique(gradients))
 
     def finish(self) -> dict[str, Any]:

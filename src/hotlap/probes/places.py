@@ -6,7 +6,8 @@ import functools
 import os
 import sys
 import sysconfig
-from types import FrameType
+from collections.abc import Iterable
+from types import CodeType, FrameType
 
 _LIBRARIES = tuple(
     os.path.realpath(path) + os.sep
@@ -47,11 +48,19 @@ def users_frame(frame: FrameType | None) -> FrameType | None:
 def of(frame: FrameType | None) -> tuple[str, int, str] | None:
     """(file, line, function) of the user's innermost line at or above `frame`."""
     found = users_frame(frame)
-    if found is None:
-        return None
-    code = found.f_code
+    return None if found is None else _place(found.f_code, found.f_lineno)
+
+
+def among(stack: Iterable[tuple[CodeType, int | None]]) -> tuple[str, int, str] | None:
+    """As `of`, for a stack whose frames were let go: its code and lines, the innermost first."""
+    for code, line in stack:
+        if is_users(code.co_filename):
+            return _place(code, line)
+    return None
+
+
+def _place(code: CodeType, line: int | None) -> tuple[str, int, str]:
     # Between two lines, as at the head of a loop, a frame may be on none.
-    line: int | None = found.f_lineno
     return _absolute(code.co_filename), line or code.co_firstlineno, code.co_name
 
 
@@ -65,6 +74,5 @@ def here(depth: int = 1) -> tuple[str, int, str] | None:
     frame = sys._getframe(depth)
     code = frame.f_code
     if _cache.get(code.co_filename):
-        line: int | None = frame.f_lineno
-        return _absolute(code.co_filename), line or code.co_firstlineno, code.co_name
+        return _place(code, frame.f_lineno)
     return of(frame)

@@ -15,10 +15,11 @@ from threading import get_ident
 from typing import Any
 
 from hotlap.probes import summary, writing
+from hotlap.probes.batches import samples_in, samples_passed
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
 from hotlap.probes.ledger import Ledger
-from hotlap.probes.loaders import LoaderWatch, samples_in
+from hotlap.probes.loaders import LoaderWatch
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers, identity
@@ -27,6 +28,7 @@ from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
 from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, TRAINED, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 from hotlap.probes.uses import Uses
+from hotlap.probes.workers import Notes
 
 BACKWARDS_WITHOUT_ONE = 4
 BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
@@ -36,6 +38,12 @@ MOST_TOLD = 10_000
 
 def ignore(phase: str) -> None:
     """What stands for `enter` and `leave` where phases are not told apart."""
+
+
+def _leaves(tensors: Any) -> bool:
+    return any(
+        getattr(one, "is_leaf", False) and getattr(one, "requires_grad", False) for one in tensors
+    )
 
 
 class Recorder:
@@ -51,10 +59,11 @@ class Recorder:
         self.profiles_itself = False  # the script uses torch.profiler
         self.optimizers = Optimizers()
         self.uses = Uses()
-        self.loaders = LoaderWatch()
+        self.loaders = LoaderWatch(Notes(folder))
         self.hooks = Hooks(torch, self)
         self.roots = Roots(torch, self)
         self.passes = Passes(torch, self)
+        self._calls_backward = False
         self.restart()
 
     def restart(self) -> None:
@@ -85,6 +94,7 @@ class Recorder:
         self._in_backward = False
         self._owed = False
         self.steps_in_backward = False
+        self.steps_by_gradient = False  # torch.autograd.grad is what trains
         self._backwards = 0
         self._last = 0
         self._disturbed = True
@@ -120,6 +130,7 @@ class Recorder:
             self.evaluation_begins()
         try:
             iterator._hotlap_loader = id(loader)
+            iterator._hotlap_batch_size = getattr(loader, "batch_size", None)
             self.loaders.started(loader, iterator, seconds)
         except Exception as problem:
             self.note("loader", problem)
@@ -132,7 +143,7 @@ class Recorder:
         if "first_batch" not in self.times:
             self.times["first_batch"] = time.time()
         try:
-            samples = samples_in(batch)
+            samples = samples_in(batch, getattr(iterator, "_hotlap_batch_size", None))
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
         self._tally.tell((FETCHED, samples, getattr(iterator, "_hotlap_loader", 0), False))
@@ -162,14 +173,34 @@ class Recorder:
         self.roots.called = True
         try:
             if not self._tally.uses_loader:
-                samples = samples_in(args) or samples_in(kwargs)
+                samples = samples_passed(args, kwargs)
                 self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
         except Exception as problem:
             self.note("forward", problem)
 
+    def gradient(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
+        """torch.autograd.grad: a backward pass, but only where nothing else can be what trains."""
+        if self.optimizers or self._calls_backward or self._in_backward or not _leaves(args[3]):
+            return plain(tensors, *args, **kwargs)
+        self.steps_by_gradient = True
+
+        def differentiate(*args: Any, **kwargs: Any) -> Any:
+            gradients = plain(*args, **kwargs)
+            self._read_gradients(gradients)
+            return gradients
+
+        return self._pass_back(differentiate, tensors, args, kwargs)
+
     def backward(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
+        if not (self._calls_backward or self._in_backward):
+            self._calls_backward = True
+            if self.steps_by_gradient:  # that was something else: start over with the real steps
+                self.restart()
+        return self._pass_back(plain, tensors, args, kwargs)
+
+    def _pass_back(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
         if self._thread is None:
             self._thread = get_ident()
         if get_ident() != self._thread:
@@ -226,10 +257,10 @@ class Recorder:
                 self._read_gradients()
             self.enter(OPTIMIZER)
 
-    def _read_gradients(self) -> None:
+    def _read_gradients(self, handed_out: Any = ()) -> None:
         if self.passes.memory_probe is not None:
             try:
-                self.passes.memory_probe.gradients_are_there()
+                self.passes.memory_probe.gradients_are_there(handed_out)
             except Exception as problem:
                 self.note("memory", problem)
 

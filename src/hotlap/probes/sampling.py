@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate, chain, repeat, starmap, takewhile
+from operator import attrgetter, itemgetter
+from types import CodeType
 from typing import Any
 
 from hotlap.probes import places
@@ -16,6 +20,33 @@ INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of th
 # How long a waiting thread lets another one hold the interpreter. With Python's 5 ms a call into C
 # that holds it for 4 ms is never seen: the sampler only gets its turn at the next torch call.
 PATIENCE_SECONDS = 0.0005
+
+DEEPEST = 200  # frames looked at, from the innermost one
+
+_OF_A_FRAME = attrgetter("f_code", "f_lineno")
+_COLLECTS_ANYWHERE = sys.version_info < (3, 12)  # later ones only between two instructions
+
+
+def stack_of(thread: int) -> list[tuple[CodeType, int | None]]:
+    """Code and line of each frame of a thread, the innermost first; empty where it has ended.
+
+    Python 3.11 may crash when a thread runs on while another one holds its frames. So they are
+    taken, read and let go within one call into C, in which the interpreter changes hands nowhere:
+    not between two instructions, as there are none, and not in what a collection would finalize.
+    """
+    frame = map(itemgetter(thread), starmap(sys._current_frames, [()]))
+    frames = accumulate(chain(frame, repeat("f_back", DEEPEST - 1)), getattr)
+    pairs = map(_OF_A_FRAME, takewhile(bool, frames))
+    collects = _COLLECTS_ANYWHERE and gc.isenabled()
+    if collects:
+        gc.disable()
+    try:
+        return list(pairs)
+    except KeyError:
+        return []
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Sampler:
@@ -65,13 +96,13 @@ class Sampler:
                 self.sample()
 
     def sample(self) -> None:
-        frame = sys._current_frames().get(self._thread)
-        if frame is None:
-            return
         phase = self._phase()
         if phase == UNSEEN:
             return
-        place = places.of(frame)
+        stack = stack_of(self._thread)
+        if not stack:
+            return
+        place = places.among(stack)
         self.totals[phase] += 1
         if place is not None:
             self.counts[(phase, *place)] += 1

@@ -82,7 +82,7 @@ class Tally:
         self.told: list[Told] = []
         self.tell: Callable[[Told], None] = self.told.append
         self.pending: dict[int, list[int | None]] = {}  # loader -> batches not yet trained on
-        self.uses_loader = False
+        self.uses_loader = False  # and its batches can be counted
         self._looked_at: int | None = None  # the loader whose last batch was only looked at
         self._last_loader: int | None = None
         self.loader_started = False
@@ -117,8 +117,9 @@ class Tally:
         self._looked_at = None
         loaders = [loader for loader, batches in self.pending.items() if batches]
         for loader in loaders:
-            self.uses_loader = True
-            self.samples += self.pending[loader].pop(0) or 0
+            samples = self.pending[loader].pop(0)
+            self.uses_loader |= samples is not None
+            self.samples += samples or 0
             if self._on_trained is not None:
                 self._on_trained(loader)
         return loaders

@@ -26,7 +26,8 @@ NAME = "oversubscribed-cores"
 def check(record: Record, verdict: Verdict) -> Finding | None:
     loader = record.loaders[0] if record.loaders else None
     cores = float(record.environment.get("cores") or 0)
-    if loader is None or not cores or (record.input_cpu_share or 0) < 0.3:
+    making = 1.0 if record.input_making_share is None else record.input_making_share
+    if loader is None or not cores or (record.input_cpu_share or 0) * making < 0.3:
         return None
     ranks = max(1, len(record.ranks))
     workers = loader.workers * ranks

@@ -2,7 +2,8 @@
 
 ## What it finds
 A DataLoader that the loop waits for more than 15 % of the step. The waiting is told apart:
-burning CPU (decoding, augmenting) or waiting on storage.
+burning CPU (decoding, augmenting), waiting on storage, or waiting for workers that are done to hand
+their batches over.
 
 ## Why it matters
 Whatever the device could do, the step is at least as long as it takes to get a batch.
@@ -15,6 +16,11 @@ about overlap. On a machine busy with other work it is too high.
 More workers, up to the cores the process may use; for storage up to four times as many, as far as
 memory and /dev/shm allow. It is the number `hotlap tune` tries first. When there is room for no
 more, make a sample cheaper: cache decoded samples, transform whole batches, on the device.
+
+Where less than a millisecond is waited for a batch, workers make it worse: a batch takes about as
+long from one process to another. Fetch the samples of a batch at once (`__getitems__`, or slices of
+tensors), or keep them on the device (`hotlap.data.DeviceDataset`). Where workers are there already
+and spend less than half of their time making batches, use fewer of them, or none.
 """
 
 from __future__ import annotations
@@ -32,12 +38,10 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
     if phase.share is None or phase.seconds is None or phase.share < LEAST_SHARE:
         return None
     loader = record.loaders[0] if record.loaders else None
-    kind = ", on storage" if reading.waits_on_storage(record) else ", on CPU work"
-    if record.input_cpu_share is None:
-        kind = ""
+    waits = f"Training waits {units.share(phase.share)} of the step for its input"
     return Finding(
         rule=NAME,
-        summary=f"Training waits {units.share(phase.share)} of the step for its input{kind}.",
+        summary=f"{waits}{_kind(record)}.",
         evidence=_evidence(record, phase.seconds, loader),
         advice=_advice(record, loader),
         file=loader.file if loader else None,
@@ -45,11 +49,22 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
     )
 
 
+def _kind(record: Record) -> str:
+    if reading.hands_over(record):
+        return ", for workers to hand it over"
+    if record.input_cpu_share is None:
+        return ""
+    return ", on storage" if reading.waits_on_storage(record) else ", on CPU work"
+
+
 def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
     facts = [f"{units.seconds(waited)} of {units.seconds(record.step.median_seconds)} a step"]
     if loader is not None:
         facts.append(f"{loader.dataset} with num_workers={loader.workers}")
-    if record.input_cpu_share is not None:
+    if record.input_making_share is not None:
+        making = units.share(record.input_making_share)
+        facts.append(f"the workers make batches {making} of the time")
+    if record.input_cpu_share is not None and not reading.hands_over(record):
         who = (
             "the workers are" if loader is not None and loader.workers else "the waiting thread is"
         )
@@ -60,7 +75,11 @@ def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
 def _advice(record: Record, loader: Loader | None) -> str:
     if loader is None:
         return "Fetch the next batch while the current one trains."
+    if not loader.workers and reading.waits_briefly(record):
+        return f"Workers would take longer to hand a batch over than it takes: {_at_once(record)}."
     workers = loader_workers.needed(record)
+    if reading.hands_over(record) and workers < loader.workers:
+        return f"Pass num_workers={workers} to this DataLoader, then {_at_once(record)}."
     if workers <= loader.workers:
         return _cheaper(record, loader.workers)
     argument = f"num_workers={workers}, persistent_workers=True"
@@ -69,7 +88,17 @@ def _advice(record: Record, loader: Loader | None) -> str:
     return f"Pass {argument} to this DataLoader."
 
 
+def _at_once(record: Record) -> str:
+    resident = ", or keep them on the device (hotlap.data.DeviceDataset)"
+    return (
+        "fetch the samples of a batch at once (__getitems__, or slices of tensors)"
+        f"{resident if reading.on_device(record) else ''}"
+    )
+
+
 def _cheaper(record: Record, workers: int) -> str:
+    if reading.hands_over(record):
+        return f"Hand over less: {_at_once(record)}, or as smaller numbers (uint8)."
     if reading.waits_on_storage(record):
         return (
             f"{units.plural(workers, 'worker')} wait on storage already: fetch the samples of a "

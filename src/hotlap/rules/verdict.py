@@ -132,7 +132,9 @@ def _detail(record: Record) -> str | None:
 
 def _sentence(record: Record, bottleneck: str, share: float, detail: str | None) -> str:
     words = _WORDS[bottleneck]
-    if detail == "fetching":
+    if bottleneck == "input" and reading.hands_over(record):
+        words += ", most of it for workers to hand batches over"
+    elif detail == "fetching":
         words += ", most of it for storage"
     elif detail == "transforming":
         words += ", most of it CPU work on the samples"

@@ -28,6 +28,7 @@ from hotlap.records import (
 from hotlap.trials.raw import Raw
 
 SLOWEST_COUNTS_FROM = 0.1  # of the step
+TRAINING_FROM = 0.1  # of the steps; where fewer are without evaluation, it is part of the step
 STARTING_COUNTS_FROM = 0.1  # of the training time
 
 
@@ -55,6 +56,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         epoch_start_seconds=_epoch_start(main)[0],
         epoch_start_share=_epoch_start(main)[1],
         input_cpu_share=_input_cpu(main),
+        input_making_share=main["input_cpu"].get("workers_making_share"),
         lines={
             phase: tuple(msgspec.convert(line, Line) for line in lines)
             for phase, lines in main["lines"].items()
@@ -122,11 +124,17 @@ def _counted(raw: Raw, stage: str = "bare") -> list[Raw]:
     rows = [row for window in windows for row in window["intervals"] if not row["disturbed"]]
     if not rows and stage == "bare":
         rows = _rows(raw, "warmup", "bare", "phases")
-    trained = [row for row in rows if row["kind"] != "evaluation"] or rows
-    plain = [row for row in trained if row["kind"] == "step"]
+    trained = _trained(rows)
+    plain = [row for row in trained if row["kind"] != "epoch"]
     # Epochs of a few batches: then starting the loader is part of what a step costs.
     starting = _extra_seconds(trained) / max(1e-9, sum(row["seconds"] for row in trained))
     return trained if starting >= STARTING_COUNTS_FROM or not plain else plain
+
+
+def _trained(rows: list[Raw]) -> list[Raw]:
+    """Without those that evaluated, unless nearly all do: as reinforcement learning plays."""
+    found = [row for row in rows if row["kind"] != "evaluation"]
+    return found if len(found) >= TRAINING_FROM * len(rows) else rows
 
 
 def _extra_seconds(rows: Sequence[Raw]) -> float:
@@ -159,14 +167,10 @@ def _step(raw: Raw) -> Step:
 
 def _samples(raw: Raw) -> tuple[float | None, float | None]:
     """(in a step, in a second) of one process. The bare pass does not look into batches."""
-    rows = [
-        row
-        for row in _rows(raw, "warmup", "bare", "phases")
-        if row["samples"] and row["kind"] != "evaluation"
-    ]
-    if not rows:
+    rows = _trained(_rows(raw, "warmup", "bare", "phases"))
+    samples = [float(row["samples"]) for row in rows if row["samples"]]
+    if not samples:
         return None, None
-    samples = [float(row["samples"]) for row in rows]
     seconds = stats.mean([row["seconds"] for row in _counted(raw)])
     return stats.median(samples), stats.mean(samples) / seconds if seconds > 0 else None
 

@@ -52,6 +52,7 @@ class _Window(msgspec.Struct):
 class _InputCpu(msgspec.Struct):
     wait_cpu_share: float | None
     workers_cpu_share: float | None
+    workers_making_share: float | None = None
 
 
 class _Memory(msgspec.Struct):

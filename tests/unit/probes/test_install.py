@@ -232,3 +232,69 @@ def test_a_loader_is_still_known_where_the_first_optimizer_step_comes_late(in_py
     record = written(trial)
     assert record["unit"] == "optimizer"
     assert [loader["batch_size"] for loader in record["loaders"]] == [2]
+
+
+DIFFERENTIATING = """
+import time
+from pathlib import Path
+import torch
+from torch import nn
+from hotlap.probes.install import install
+
+recorder = install(torch, Path("trial"), time.time())
+model = nn.Linear(4, 1)
+parameters = list(model.parameters())
+
+def update(gradients):
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients):
+            parameter -= 1e-6 * gradient
+
+def slopes():
+    x = torch.ones(8, 4, requires_grad=True)
+    return torch.autograd.grad(model(x).sum(), x, create_graph=True)[0]
+"""
+
+
+def test_a_script_that_trains_by_gradients_alone_is_counted_by_them(in_python, trial):
+    in_python(
+        DIFFERENTIATING
+        + """
+for _ in range(200):
+    update(torch.autograd.grad(model(torch.ones(8, 4)).sum(), parameters))
+assert recorder.schedule.stage == "done"
+"""
+    )
+    record = written(trial)
+    assert (record["unit"], record["problems"]) == ("backward", [])
+    assert {row["samples"] for row in looked_into(record)} == {8}
+    assert record["memory"]["gradients_bytes"] == (4 + 1) * 4
+    rows = [row for window in record["windows"] for row in window["intervals"]]
+    assert all("backward" in row["phases"] for row in rows if "phases" in row)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_gradient_penalty_is_no_step(in_python, trial, by_hand):
+    end = "update([p.grad for p in parameters])" if by_hand else "optimizer.step()"
+    made = "" if by_hand else "optimizer = torch.optim.SGD(parameters, lr=1e-6)"
+    in_python(
+        DIFFERENTIATING
+        + f"""
+{made}
+for _ in range(6):
+    slopes()  # before anything shows how the script trains
+for _ in range(20):
+    (slopes().square().sum() + model(torch.ones(8, 4)).sum()).backward()
+    {end}
+assert recorder.steps == {17 if by_hand else 20}, recorder.steps
+"""
+    )
+    assert written(trial)["unit"] == ("backward" if by_hand else "optimizer")
+
+
+def test_the_compiler_still_knows_what_differentiates(in_python, trial):
+    in_python(
+        "import torch\nplain = torch.autograd.grad\n"
+        + DIFFERENTIATING
+        + "assert torch.autograd.grad is plain\n"
+    )

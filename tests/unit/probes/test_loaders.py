@@ -1,62 +1,9 @@
 from types import SimpleNamespace
 
-import numpy
 import pytest
 import torch
 
-from hotlap.probes.loaders import MANY, SHORT, LoaderWatch, samples_in
-
-
-class Encoding:
-    """A batch that is no dict but has values, as tokenizers give."""
-
-    def __init__(self, **values):
-        self._values = values
-
-    def values(self):
-        return self._values.values()
-
-
-X = torch.zeros(32, 3, 8, 8)
-
-
-@pytest.mark.parametrize(
-    ("batch", "samples"),
-    [
-        (X, 32),
-        (numpy.zeros((16, 2)), 16),
-        ([X, torch.zeros(32)], 32),
-        ((X, torch.zeros(32)), 32),
-        ({"pixels": X, "label": torch.zeros(32)}, 32),
-        ({"name": "image.png", "pixels": X}, 32),
-        (Encoding(ids=torch.zeros(8, 128)), 8),
-        ([{"inputs": {"pixels": X}}, torch.zeros(7)], 32),
-        (["a", "b", "c"], 3),
-        ((["a", "b"], X), 2),
-        ([1, 2, 3, 4], 4),
-        ((torch.tensor(0.5), X), 32),
-        ([torch.zeros(3, 64, 48), torch.zeros(3, 32, 32)], 2),
-        (([torch.zeros(1, 8, 8)] * 5, [{"boxes": torch.zeros(7, 4)}] * 5), 5),
-        ((torch.zeros(4, 8, 8), torch.zeros(4, 8, 8, 8)), 4),
-        ((torch.zeros(16, 8, 8), torch.zeros(16, 8, 8)), 16),
-        ([torch.zeros(3, 8, 8)], 3),
-    ],
-)
-def test_samples_are_the_first_dimension_of_the_first_thing_that_has_one(batch, samples):
-    assert samples_in(batch) == samples
-
-
-@pytest.mark.parametrize(
-    "batch", ["abc", 5, None, 2.5, torch.tensor(1.0), [], (), {}, {"name": "x"}, object()]
-)
-def test_a_batch_that_cannot_be_counted_has_no_number(batch):
-    assert samples_in(batch) is None
-
-
-def test_a_batch_nested_without_end_is_given_up():
-    batch = []
-    batch.append(batch)
-    assert samples_in(batch) == 1
+from hotlap.probes.loaders import MANY, SHORT, LoaderWatch
 
 
 def facts(loader):
@@ -121,10 +68,23 @@ def test_a_loader_started_every_epoch_is_told_once():
 
 def test_waiting_is_told_apart_only_where_there_was_any():
     watch = LoaderWatch()
-    assert watch.split() == {"wait_cpu_share": None, "workers_cpu_share": None}
+    assert set(watch.split().values()) == {None}
     watch.wait_seconds, watch.wait_cpu_seconds = 2.0, 0.5
-    watch.workers_wall_seconds, watch.workers_cpu_seconds = 4.0, 3.0
-    assert watch.split() == {"wait_cpu_share": 0.25, "workers_cpu_share": 0.75}
+    watch.workers_wall_seconds, watch.workers_cpu_seconds = 8.0, 3.0
+    watch.workers_making_seconds = 4.0
+    assert watch.split() == {
+        "wait_cpu_share": 0.25,
+        "workers_cpu_share": 0.75,
+        "workers_making_share": 0.5,
+    }
+
+
+def test_workers_that_are_idle_wait_on_no_storage():
+    watch = LoaderWatch()
+    watch.workers_wall_seconds, watch.workers_cpu_seconds = 10.0, 3.0
+    watch.workers_making_seconds = 2.0  # the rest of what they burn is handing over
+    assert watch.split()["workers_cpu_share"] == 1.0
+    assert watch.split()["workers_making_share"] == 0.2
 
 
 def test_the_cpu_clock_is_read_again_as_soon_as_a_fetch_takes_long():

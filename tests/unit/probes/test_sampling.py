@@ -1,11 +1,15 @@
+import contextlib
+import gc
 import json
 import sys
 import threading
 import time
+from types import FrameType
 
 import pytest
 
-from hotlap.probes.sampling import Sampler
+from hotlap.probes import places
+from hotlap.probes.sampling import DEEPEST, Sampler, stack_of
 from hotlap.probes.timeline import UNSEEN
 
 
@@ -78,6 +82,86 @@ def test_library_code_counts_for_the_phase_but_has_no_line():
     thread.join()
     assert sampler.totals == {"other": 1}
     assert sampler.summary() == {}
+
+
+@contextlib.contextmanager
+def waiting(deep=0):
+    """A thread that waits below so many calls of its own."""
+    ready, release = threading.Event(), threading.Event()
+    thread = threading.Thread(target=descend, args=(deep, lambda: (ready.set(), release.wait())))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield thread.ident
+    finally:
+        release.set()
+        thread.join()
+
+
+def descend(deep, act):
+    return descend(deep - 1, act) if deep else act()
+
+
+def test_no_frame_of_the_thread_is_held_while_its_files_are_looked_at(monkeypatch):
+    held = []
+
+    def is_users(filename):
+        frame = sys._getframe(1)
+        while frame.f_code is not Sampler.sample.__code__:
+            held.extend(value for value in frame.f_locals.values() if type(value) is FrameType)
+            frame = frame.f_back
+        held.extend(value for value in frame.f_locals.values() if type(value) is FrameType)
+        return False
+
+    monkeypatch.setattr(places, "is_users", is_users)
+    with waiting() as thread:
+        sampler = Sampler(thread, lambda: "other")
+        sampler.sample()
+    assert sampler.totals == {"other": 1}
+    assert held == []
+
+
+def test_a_stack_is_read_without_an_instruction_of_ours_in_between():
+    lines = []
+
+    def trace(frame, event, argument):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            lines.append(frame.f_lasti)
+        return trace
+
+    counts = []
+    for deep in (1, 100):
+        with waiting(deep) as thread:
+            lines.clear()
+            sys.settrace(trace)
+            stack = stack_of(thread)
+            sys.settrace(None)
+        counts.append(len(lines))
+        assert [code.co_name for code, _ in stack].count("descend") == deep + 1
+    assert counts[0] == counts[1], "as many instructions however deep the stack is"
+
+
+def test_a_stack_without_end_is_read_up_to_a_depth():
+    with waiting(DEEPEST + 10) as thread:
+        assert len(stack_of(thread)) == DEEPEST
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_reading_a_stack_leaves_the_garbage_collector_as_it_was(collects):
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        stack_of(threading.get_ident())
+        stack_of(1)  # no thread's number
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_steps_nobody_looks_into_do_not_even_have_their_frames_asked_for(monkeypatch):
+    monkeypatch.setattr(sys, "_current_frames", None)
+    Sampler(threading.get_ident(), lambda: UNSEEN).sample()
 
 
 @pytest.mark.parametrize("started", [True, False])

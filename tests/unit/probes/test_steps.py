@@ -285,3 +285,12 @@ def test_each_loader_that_is_trained_on_is_heard_of():
     assert heard == []
     tally.close()
     assert heard == [1, 2]
+
+
+def test_batches_that_cannot_be_counted_leave_it_to_what_the_model_is_called_with():
+    tally = Tally()
+    for _ in range(2):
+        tally.fetched(None, loader=7)
+        tally.forward(1, 32, replay=False)
+        tally.backward()
+        assert tally.close() == (32, STEP)

@@ -33,6 +33,17 @@ def record(phases, *, kernels=None, waits=(), **changes):
     )
 
 
+def test_workers_that_are_done_are_said_to_hand_batches_over():
+    loader = msgspec.structs.replace(BASE.loaders[0], workers=2, trained=90)
+    waits = record({"input": 0.8}, loaders=(loader,), input_cpu_share=1.0)
+    assert "CPU work" in judge(waits).sentence
+    done = msgspec.structs.replace(waits, input_making_share=0.1)
+    assert judge(done).detail == "transforming"
+    assert "hand batches over" in judge(done).sentence
+    alone = msgspec.structs.replace(loader, workers=0)
+    assert "hand" not in judge(msgspec.structs.replace(done, loaders=(alone,))).sentence
+
+
 def on_cpu(phases, *, work=0.0, outside=0.0, operations=0.0, communication=0.0):
     return record(
         {**phases, "transfer": None},

@@ -49,6 +49,19 @@ def test_with_epochs_of_a_few_batches_starting_the_loader_is_part_of_the_step():
     assert record.epoch_start_share == pytest.approx(0.5)
 
 
+def test_a_script_whose_every_step_evaluates_has_its_samples():
+    plays = [row(2.0, samples=128, kind="evaluation") for _ in range(20)]
+    for rows in (plays, [*plays, row(0.1, samples=1)]):
+        step = merged(raw(window("warmup", *rows), window("bare", *rows))).step
+        assert (step.median_seconds, step.samples) == (2.0, 128)
+        assert step.samples_per_second == pytest.approx(64, rel=0.1)
+
+
+def test_the_samples_of_steps_that_evaluate_do_not_count_beside_others():
+    rows = [row(1.0), row(30.0, samples=512, kind="evaluation")] * 5
+    assert merged(raw(window("warmup", *rows), window("bare", *rows))).step.samples == 32
+
+
 def test_with_epochs_of_a_few_batches_evaluation_still_does_not_count():
     rows = [row(4.0, kind="epoch"), row(1.0), row(90.0, kind="evaluation")] * 5
     record = merged(raw(window("bare", *rows)))
