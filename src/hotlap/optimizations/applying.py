@@ -8,7 +8,7 @@ from typing import Any
 
 from hotlap.errors import UsageError
 from hotlap.optimizations import known
-from hotlap.optimizations.training import Training
+from hotlap.optimizations.training import Training, own_step
 
 _FLAGS = {"fused-optimizer": ("fused", "foreach"), "foreach-optimizer": ("foreach", "fused")}
 
@@ -57,6 +57,9 @@ class _AtHand(Training):
 
 
 def _change_optimizer(changes: dict[str, dict[str, Any]], optimizer: Any) -> None:
+    theirs = (kind for kind in type(optimizer).__mro__ if kind.__module__.startswith("torch."))
+    if own_step(optimizer, next(theirs, type(optimizer))):
+        return
     for name, (on, off) in _FLAGS.items():
         if name in changes:
             for group in optimizer.param_groups:

@@ -217,3 +217,20 @@ told["group"] = [optimizer.param_groups[0].get(name) for name in ("fused", "fore
 """,
     )
     assert run.told["group"] == [None, None]
+
+
+def test_an_optimizer_with_a_step_of_its_own_is_left_alone(train):
+    run = train(
+        {},
+        BEGIN
+        + """
+class Own(torch.optim.Adam):
+    def step(self, closure=None):
+        pass
+
+optimizer = Own(nn.Linear(1, 1).parameters(), lr=0.1)
+apply({"fused-optimizer": {}}, optimizer=optimizer)
+told["fused"] = optimizer.param_groups[0]["fused"]
+""",
+    )
+    assert run.told["fused"] is None
