@@ -194,11 +194,14 @@ class Training:
         def init(this: Any, *args: Any, **kwargs: Any) -> None:
             plain(this, *args, **kwargs)
             if this.is_enabled():
-                self.scales = True
-                for told in self._scales:
-                    told()
+                self.scaler_made()
 
         scaler.__init__ = init
+
+    def scaler_made(self) -> None:
+        self.scales = True
+        for told in self._scales:
+            told()
 
     # Optimizers ------------------------------------------------------------------------------
 
