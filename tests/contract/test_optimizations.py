@@ -199,6 +199,7 @@ REFUSED = {
     "lbfgs": {
         "precision-fp16": "LBFGS",
         "gradient-accumulation": "LBFGS",
+        "channels-last": "LBFGS",
         "fused-optimizer": "LBFGS",
     },
     "steps in backward": {"precision-fp16": "when to look for overflow"},
