@@ -2,6 +2,8 @@
 
 import pytest
 
+from hotlap.optimizations import gradient_accumulation
+
 PARTS = {"gradient-accumulation": {"parts": 4}}
 DATA = """
 torch.manual_seed(3)
@@ -375,3 +377,8 @@ def test_a_script_that_updates_by_itself_is_left_alone(train):
     )
     assert run.told["gradient"] == [1.0]
     assert run.done["gradient-accumulation"]["status"] == "refused"
+
+
+def test_by_hand_gradients_are_cleared_after_the_step():
+    lines = gradient_accumulation.by_hand({"parts": 2}).splitlines()
+    assert lines[-2:] == ["optimizer.step()", "optimizer.zero_grad()"]
