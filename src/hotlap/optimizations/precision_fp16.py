@@ -11,8 +11,8 @@ Tensor cores from Volta on; half the memory traffic.
 
 ## When it does not help
 GPUs with bfloat16, which needs no scaling; steps that are bound by launching kernels: looking for
-overflow makes the host wait for the device once a step. Left out as soon as the script makes a
-GradScaler of its own.
+overflow makes the host wait for the device once a step. Left out as soon as the script makes
+a GradScaler of its own or an LBFGS.
 
 ## By hand
 Autocast, and a `GradScaler` around backward, clipping and step.
@@ -38,6 +38,8 @@ NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 FIRST_SCALE = 65536.0
 GROWS_AFTER = 2000
+SCALED = "the script scales its loss by itself"
+LBFGS = "LBFGS looks at its gradients more than once for each step"
 
 
 def refusal(record: Record) -> str | None:
@@ -46,11 +48,11 @@ def refusal(record: Record) -> str | None:
     if reading.capability(record) < (7, 0):
         return "this GPU has no tensor cores"
     if reading.script(record).get("scaler"):
-        return "the script scales its loss by itself"
+        return SCALED
     if record.step.unit == "backward":
         return "no optimizer is seen to step, so it cannot be told when to look for overflow"
     if any(one.name == "LBFGS" for one in record.optimizers):
-        return "LBFGS looks at its gradients more than once for each step"
+        return LBFGS
     return already_reduced(record)
 
 
@@ -78,7 +80,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     scaling = Scaling(training)
     training.around_forward(NAME, scaling.around)
-    training.when_scaler_made(scaling.leave)
+    training.when_scaler_made(lambda: scaling.leave(SCALED))
     training.when_training_starts(NAME, lambda module: scaling.begin(module))
     training.when_optimizer_made(scaling.guard)
     scaling.wrap_backward()
@@ -91,7 +93,7 @@ class Scaling:
         self.torch = training.torch
         self._training = training
         self._active = False
-        self._left = False  # to the script, which scales by itself
+        self._left = False  # as the script has it
         self.scale = FIRST_SCALE
         self.skipped = 0
         self._good = 0
@@ -99,9 +101,9 @@ class Scaling:
         self._answer: bool | None = None  # the same, read; stands until the next backward pass
         self._roots: list[Any] = []  # weak references
 
-    def leave(self) -> None:
+    def leave(self, why: str) -> None:
         self._active, self._left = False, True
-        self._training.withdrawn(NAME, "the script scales its loss by itself")
+        self._training.withdrawn(NAME, why)
 
     def around(self, module: Any, call: Call) -> Call:
         reduced = precision.around(self.torch, self.torch.float16)(module, call)
@@ -176,9 +178,11 @@ class Scaling:
 
     def guard(self, optimizer: Any) -> None:
         """Has the optimizer's class ask before each step whether the gradients are finite."""
+        if isinstance(optimizer, self.torch.optim.LBFGS):
+            self.leave(LBFGS)
         kind = type(optimizer)
         plain = kind.step
-        if getattr(plain, "_hotlap_guard", None) is self or kind.__name__ == "LBFGS":
+        if getattr(plain, "_hotlap_guard", None) is self or self._left:
             return
 
         @functools.wraps(plain)
