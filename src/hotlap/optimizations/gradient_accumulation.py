@@ -115,6 +115,7 @@ class _Rounds:
         self._steps = 0  # that the script has asked for
         self._stepping = False
         self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._put_off: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._length_asked = False
         self._counting_parts: weakref.WeakSet[Any] = weakref.WeakSet()  # schedules
         self._unfinished: list[tuple[Any, Any, int]] = []  # parameters, gradients, their versions
@@ -240,7 +241,8 @@ class _Rounds:
     def _per_update(self, plain: Any) -> Any:
         """A schedule that is stepped with every batch counts updates, as it did before.
 
-        One that may be made for the loader's length, which counts parts, does so too.
+        One that may be made for the loader's length, which counts parts, makes up for them after
+        each update.
         """
 
         @functools.wraps(plain)
@@ -250,11 +252,13 @@ class _Rounds:
             being_made = not hasattr(this, "_last_lr")
             if being_made and self._length_asked:
                 self._counting_parts.add(this)
-            inner = getattr(this, "_schedulers", ())
-            if any(one in self._counting_parts for one in (this, *inner)):
-                return plain(this, *args, **kwargs)
             if with_every_batch and not being_made and not self._begins:
+                self._put_off[this] = self._put_off.get(this, 0) + 1
                 return None
+            put_off, inner = self._put_off.pop(this, 0), getattr(this, "_schedulers", ())
+            if any(one in self._counting_parts for one in (this, *inner)):
+                for _ in range(put_off):
+                    plain(this)
             return plain(this, *args, **kwargs)
 
         return step
