@@ -114,6 +114,51 @@ def test_signals_reach_the_command(tmp_path: Path, number: signal.Signals) -> No
     assert process.returncode == 40
 
 
+IGNORING = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+sys.argv[0] = "hotlap"
+from hotlap import cli
+"""
+
+
+def test_what_nohup_has_ignored_stays_ignored_by_the_command(tmp_path: Path) -> None:
+    script = (
+        "import signal, sys\n"
+        "print(signal.getsignal(signal.SIGHUP).name, flush=True)\n"
+        "sys.exit(40 + len(sys.stdin.readline()))\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    process = subprocess.Popen(
+        [sys.executable, "-c", IGNORING + "cli.main()", "run", "train.py"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "SIG_IGN\n"
+    os.killpg(process.pid, signal.SIGHUP)
+    process.communicate("\n", timeout=30)
+    assert process.returncode == 41
+
+
+def test_what_nohup_has_ignored_does_not_end_any_verb(tmp_path: Path) -> None:
+    heeds = "signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN"
+    asks = f"cli._check_verb = lambda words: sys.exit({heeds})\n"
+    done = subprocess.run(
+        [sys.executable, "-c", IGNORING + asks + "cli.main()", "tune", "train.py"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+
+
 def test_the_notes_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

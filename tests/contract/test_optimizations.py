@@ -168,6 +168,14 @@ def test_it_is_explained_without_settings_and_with_each_word(one):
             assert "None" not in text
 
 
+@every_optimization
+def test_what_is_written_by_hand_is_code(one):
+    for name, allowed in {"": ("",), **one.SETTINGS}.items():
+        for word in allowed if allowed is not int else (1, 8):
+            text = one.by_hand({name: word})
+            assert text.startswith("export ") or ast.parse(text).body, text  # else of the shell
+
+
 REFUSED = {
     "gpu": {"threads": "runs on a GPU"},
     "old gpu": {
@@ -199,6 +207,7 @@ REFUSED = {
     "lbfgs": {
         "precision-fp16": "LBFGS",
         "gradient-accumulation": "LBFGS",
+        "channels-last": "LBFGS",
         "fused-optimizer": "LBFGS",
     },
     "steps in backward": {"precision-fp16": "when to look for overflow"},

@@ -70,7 +70,8 @@ def _check_verb(words: list[str]) -> None:
 def main() -> None:
     streams.prepare()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _stop)
     try:
         _check_verb(sys.argv[1:])
         app()

@@ -41,7 +41,8 @@ def run(
     if json is not None:
         check_writable(json)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)  # handed on to the command while it runs
+        if signal.getsignal(number) is not signal.SIG_IGN:  # the command ignores what we do
+            signal.signal(number, signal.SIG_DFL)  # handed on to the command while it runs
     ran = api.run(command, recipe=recipe)
     if json is not None:
         records.write(encoder.dumps(_result(ran), indent=2).encode() + b"\n", json)

@@ -3,34 +3,55 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
+import json
+import weakref
 from typing import Any
 
 from hotlap.errors import UsageError
 from hotlap.optimizations import known
-from hotlap.optimizations.training import Training
+from hotlap.optimizations.training import Training, own_step
 
 _FLAGS = {"fused-optimizer": ("fused", "foreach"), "foreach-optimizer": ("foreach", "fused")}
+_IN_THIS_PROCESS: dict[str, _AtHand] = {}  # what has been installed, by recipe
 
 
 def apply(
     changes: dict[str, dict[str, Any]], model: Any, optimizer: Any, loader: Any
 ) -> tuple[Any, Any, Any]:
-    import torch
-
-    training = _AtHand(torch)
-    for one in known():
-        if one.NAME in changes:
-            one.install(training, changes[one.NAME])
-    if optimizer is not None:
+    training = _installed(changes)
+    if optimizer is not None and training.is_new(optimizer):
         _change_optimizer(changes, optimizer)
         training.made(optimizer)
         _pass_on(optimizer)
-    if model is not None:
+    if model is not None and training.is_new(model):
         training.begin(model)
-    if loader is not None:
+    if loader is not None and training.is_new(loader):
         loader = _remade(training, loader)
+        training.is_new(loader)
     return model, optimizer, loader
+
+
+def _installed(changes: dict[str, dict[str, Any]]) -> _AtHand:
+    """Much of a recipe is global: a second call hands more objects to what is there."""
+    key = json.dumps(changes, sort_keys=True)
+    if key not in _IN_THIS_PROCESS:
+        import torch
+
+        training = _AtHand(torch)
+        for one in known():
+            if one.NAME in changes:
+                one.install(training, changes[one.NAME])
+        if _scales(torch.amp.GradScaler):
+            training.scaler_made()
+        _IN_THIS_PROCESS[key] = training
+    return _IN_THIS_PROCESS[key]
+
+
+def _scales(kind: Any) -> bool:
+    made = (one for one in gc.get_objects() if issubclass(type(one), kind))
+    return any(one.is_enabled() for one in made)
 
 
 class _AtHand(Training):
@@ -38,6 +59,12 @@ class _AtHand(Training):
 
     def __init__(self, torch: Any) -> None:
         super().__init__(torch, None)
+        self._given: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def is_new(self, thing: Any) -> bool:
+        known = thing in self._given
+        self._given.add(thing)
+        return not known
 
     def change_arguments(self, arguments: dict[str, Any]) -> None:
         for _, change in self._loader_changes:
@@ -57,6 +84,9 @@ class _AtHand(Training):
 
 
 def _change_optimizer(changes: dict[str, dict[str, Any]], optimizer: Any) -> None:
+    theirs = (kind for kind in type(optimizer).__mro__ if kind.__module__.startswith("torch."))
+    if own_step(optimizer, next(theirs, type(optimizer))):
+        return
     for name, (on, off) in _FLAGS.items():
         if name in changes:
             for group in optimizer.param_groups:

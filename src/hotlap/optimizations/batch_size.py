@@ -16,7 +16,7 @@ schedules that count steps end early, and the result can differ: never used unle
 `--allow batch-size`.
 
 ## By hand
-Two numbers.
+Two numbers: the size of a batch, and the rate.
 """
 
 from __future__ import annotations
@@ -66,8 +66,15 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 def by_hand(settings: dict[str, Any]) -> str:
     factor, rule = settings.get("factor", 2), settings.get("learning-rate", "linear")
-    scale = {"linear": f"lr * {factor}", "sqrt": f"lr * {factor} ** 0.5", "keep": "lr"}[rule]
-    return f"DataLoader(dataset, batch_size={factor} * batch_size, ...)\noptimizer lr: {scale}"
+    line = f"loader = DataLoader(dataset, ..., batch_size={factor} * batch_size)"
+    if rule == "keep":
+        return line
+    times = f"{factor}" if rule == "linear" else f"{factor} ** 0.5"
+    return (
+        f"{line}\n"
+        "for group in optimizer.param_groups:  # before a schedule is made\n"
+        f"    group['lr'] *= {times}"
+    )
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ Tensor cores and oneDNN compute convolutions in this layout; with it they need n
 
 ## When it does not help
 Models without 2-d convolutions, and steps that are bound by launching kernels or by input. In
-float32 it is sometimes slower.
+float32 it is sometimes slower. A script that calls `.view(n, -1)` on activations fails, one that
+calls `.flatten(1)` does not. LBFGS would fail in the same way: with it the model is left as it is.
 
 ## By hand
 Two lines: one for the model, one for each batch.
@@ -30,9 +31,12 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+LBFGS = "LBFGS needs gradients that lie in memory as torch makes them"
 
 
 def refusal(record: Record) -> str | None:
+    if any(one.name == "LBFGS" for one in record.optimizers):
+        return LBFGS
     if not any(name in ("Conv2d", "ConvTranspose2d") for name in reading.layers(record)):
         return "the model has no 2-d convolutions"
     return None
@@ -57,7 +61,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     torch = training.torch
 
     def wrap(module: Any, call: Call) -> Call:
-        return _converting(torch, call) if _has_convolutions(torch, module) else call
+        return call if _hindrance(training, module) else _converting(torch, call)
 
     training.when_training_starts(NAME, lambda module: apply(training, module))
     training.around_forward(NAME, wrap)
@@ -65,8 +69,9 @@ def install(training: Training, settings: dict[str, Any]) -> None:
 
 def apply(training: Training, module: Any) -> None:
     torch = training.torch
-    if not _has_convolutions(torch, module):
-        training.refused(NAME, f"{type(module).__name__} has no 2-d convolutions")
+    hindrance = _hindrance(training, module)
+    if hindrance is not None:
+        training.refused(NAME, hindrance)
         return
     module.to(memory_format=torch.channels_last)
     for optimizer in training.optimizers:
@@ -74,9 +79,13 @@ def apply(training: Training, module: Any) -> None:
     training.applied(NAME, type(module).__name__)
 
 
-def _has_convolutions(torch: Any, module: Any) -> bool:
-    kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
-    return any(isinstance(part, kinds) for part in module.modules())
+def _hindrance(training: Training, module: Any) -> str | None:
+    nn, optim = training.torch.nn, training.torch.optim
+    if not any(isinstance(part, (nn.Conv2d, nn.ConvTranspose2d)) for part in module.modules()):
+        return f"{type(module).__name__} has no 2-d convolutions"
+    if any(isinstance(one, optim.LBFGS) for one in training.optimizers):
+        return LBFGS
+    return None
 
 
 def _follow(torch: Any, module: Any, optimizer: Any) -> None:

@@ -7,8 +7,9 @@ Makes torch's own optimizers with `fused=True`.
 The plain update launches several small kernels for every parameter tensor.
 
 ## When it does not help
-Optimizers of one's own, and steps in which the update is a small part. Not used for SGD together
-with a GradScaler: torch leaves its momentum uninitialised when the first step overflows.
+Optimizers with a `step` of their own, and steps in which the update is a small part. Not used for
+SGD together with a GradScaler: torch leaves its momentum uninitialised when the first step
+overflows.
 
 ## By hand
 One argument of the optimizer.
@@ -30,6 +31,7 @@ CONFLICTS: tuple[str, ...] = ("foreach-optimizer",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 KINDS = ("SGD", "Adam", "AdamW", "Adagrad")
+SCALED_SGD = "fused SGD with a GradScaler goes wrong when the first step overflows"
 
 
 def refusal(record: Record) -> str | None:
@@ -40,7 +42,7 @@ def refusal(record: Record) -> str | None:
     if all(one.fused for one in able):
         return "the optimizer already is fused"
     if reading.script(record).get("scaler") and any(one.name == "SGD" for one in able):
-        return "fused SGD with a GradScaler goes wrong when the first step overflows"
+        return SCALED_SGD
     return None
 
 
@@ -61,8 +63,17 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     def change(kind: type, arguments: dict[str, Any]) -> None:
         if kind.__name__ not in KINDS:
             training.refused(NAME, f"{kind.__name__} cannot be fused")
+        elif kind.__name__ == "SGD" and training.scales:
+            training.refused(NAME, SCALED_SGD)
         elif not arguments.get("fused") and not arguments.get("differentiable"):
             arguments["fused"] = True
             arguments.pop("foreach", None)
 
+    def keep_right() -> None:
+        """A scaler that came after: it unscales and skips by itself, as for an unfused SGD."""
+        for optimizer in training.optimizers:
+            if isinstance(optimizer, training.torch.optim.SGD):
+                optimizer._step_supports_amp_scaling = False
+
     training.change_optimizers(NAME, change)
+    training.when_scaler_made(keep_right)

@@ -1,16 +1,22 @@
 """The same effective batch in parts: less memory, several forward passes for each update.
 
 ## What it does
-Divides the training loader's batch size by `parts`; every backward pass counts for its part, and
+The training loader hands out each batch in `parts`; every backward pass counts for its part, and
 only every `parts`-th optimizer step (and gradient reset, and clipping, and step of a schedule that
-is stepped with each batch) is carried out.
+is stepped with each batch) is carried out. The loader's length is the number of parts, so a
+schedule that is made after the script has asked for it counts parts as well.
 
 ## Why it helps
 Activations of a part of the batch need a part of the memory.
 
 ## When it does not help
 It is slower. Batch norm sees the smaller batches, so the result can differ: never used unless
-allowed with `--allow gradient-accumulation`.
+allowed with `--allow gradient-accumulation`. A last batch of fewer samples than there are parts,
+and the last one of an IterableDataset, is completed by the first parts of the next epoch. A loop
+over a fixed number of steps makes fewer updates.
+
+Left out, also while training, for a script with a GradScaler, several optimizers, LBFGS or none
+of torch's optimizers, and for one that writes to its gradients between two steps.
 
 ## By hand
 An inner loop over parts of the batch.
@@ -23,6 +29,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading, weights
+from hotlap.optimizations.parts import Whole, hand_out
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -70,28 +77,29 @@ def by_hand(settings: dict[str, Any]) -> str:
     return (
         f"for inputs, targets in zip(batch.chunk({parts}), labels.chunk({parts})):\n"
         f"    (criterion(model(inputs), targets) / {parts}).backward()\n"
-        "optimizer.step()"
+        "optimizer.step()\n"
+        "optimizer.zero_grad()"
     )
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
-    parts = int(settings.get("parts", 2))
-    rounds = _Rounds(training, parts)
-
-    smaller: dict[int, int] = {}  # datasets, with the batch size they were given
+    number = int(settings.get("parts", 2))
+    rounds = _Rounds(training, number)
 
     def change(arguments: dict[str, Any]) -> None:
-        dataset, size = id(arguments.get("dataset")), int(arguments.get("batch_size", 1) or 0)
-        if smaller.get(dataset) == size:
-            return  # made anew from one that was changed, as Lightning does
-        if arguments.get("batch_sampler") is not None or not size or size % parts:
-            training.refused(NAME, f"a batch of {size} cannot be divided by {parts}")
+        size = arguments.get("batch_size", 1) or 0
+        if rounds.left or isinstance(size, Whole):  # made anew from one of them, as Lightning does
+            return
+        if arguments.get("batch_sampler") is not None or not size or size % number:
+            training.refused(NAME, f"a batch of {size} cannot be divided by {number}")
             return
         rounds.active = True
-        arguments["batch_size"] = smaller[dataset] = size // parts
+        arguments["batch_size"] = Whole(size, number)
 
     training.change_loaders(NAME, change)
     training.when_optimizer_made(rounds.wrap_optimizer)
+    training.when_scaler_made(lambda: rounds.leave("the script scales its loss by itself"))
+    hand_out(training.torch, lambda: rounds.active, rounds.length_asked)
     rounds.wrap_backward()
     rounds.wrap_clipping()
     rounds.wrap_schedules()
@@ -101,12 +109,18 @@ class _Rounds:
     """Counts the script's steps: every `parts`-th is one, and a new round begins after it."""
 
     def __init__(self, training: Training, parts: int) -> None:
+        self._training = training
         self._torch = training.torch
         self._parts = parts
         self._steps = 0  # that the script has asked for
         self._stepping = False
         self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._put_off: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._length_asked = False
+        self._counting_parts: weakref.WeakSet[Any] = weakref.WeakSet()  # schedules
+        self._unfinished: list[tuple[Any, Any, int]] = []  # parameters, gradients, their versions
         self.active = False
+        self.left = False
         module = training.torch.nn.Module
         module.zero_grad = self._at_the_beginning(module.zero_grad)
 
@@ -118,6 +132,14 @@ class _Rounds:
     def _ends(self) -> bool:
         return not self.active or (self._steps + 1) % self._parts == 0
 
+    def leave(self, why: str) -> None:
+        """From here on batches are whole again, and every step is one."""
+        self.active, self.left, self._unfinished = False, True, []
+        self._training.withdrawn(NAME, why)
+
+    def length_asked(self) -> None:
+        self._length_asked = True
+
     def wrap_backward(self) -> None:
         torch = self._torch
         plain = torch.autograd.backward
@@ -126,12 +148,38 @@ class _Rounds:
         def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
             start = None
             if self.active:
+                self._go_on()
+            if self.active:
                 start = weights.weighted(torch, tensors, grad_tensors, 1.0 / self._parts)
             return plain(*(start or (tensors, grad_tensors)), *args, **kwargs)
 
         torch.autograd.backward = backward
 
+    def _go_on(self) -> None:
+        """Gradients of a round that the script has dropped by itself are there again."""
+        if not self._training.optimizers:
+            self.leave("no optimizer is seen to step, so it cannot be told when a batch is whole")
+        unfinished, self._unfinished = self._unfinished, []
+        for parameter, gradient, version in unfinished:
+            if gradient._version != version or _replaced(parameter, gradient):
+                self.leave("the script writes to its gradients between two steps")
+                return
+        for parameter, gradient, _ in unfinished:
+            parameter.grad = gradient
+
+    def _hold(self, optimizer: Any) -> None:
+        self._unfinished = [
+            (parameter, parameter.grad, parameter.grad._version)
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+
     def wrap_optimizer(self, optimizer: Any) -> None:
+        if isinstance(optimizer, self._torch.optim.LBFGS):
+            self.leave("LBFGS looks at a batch more than once for each step")
+        if any(_trained(one) != _trained(optimizer) for one in self._training.optimizers):
+            self.leave("several optimizers step in turns")
         kind = type(optimizer)
         if not getattr(kind.step, "_hotlap_rounds", False):
             kind.step = self._at_the_end(kind.step)
@@ -152,6 +200,8 @@ class _Rounds:
             finally:
                 self._stepping = False
                 self._steps += 1
+                if not self._begins:
+                    self._hold(this)
 
         step._hotlap_rounds = True  # type: ignore[attr-defined]
         return step
@@ -189,15 +239,26 @@ class _Rounds:
                 found.step = self._per_update(found.step)
 
     def _per_update(self, plain: Any) -> Any:
-        """A schedule that is stepped with every batch counts updates, as it did before."""
+        """A schedule that is stepped with every batch counts updates, as it did before.
+
+        One that may be made for the loader's length, which counts parts, makes up for them after
+        each update.
+        """
 
         @functools.wraps(plain)
         def step(this: Any, *args: Any, **kwargs: Any) -> Any:
             with_every_batch = self._steps - self._seen.get(this, 0) == 1
             self._seen[this] = self._steps
             being_made = not hasattr(this, "_last_lr")
+            if being_made and self._length_asked:
+                self._counting_parts.add(this)
             if with_every_batch and not being_made and not self._begins:
+                self._put_off[this] = self._put_off.get(this, 0) + 1
                 return None
+            put_off, inner = self._put_off.pop(this, 0), getattr(this, "_schedulers", ())
+            if any(one in self._counting_parts for one in (this, *inner)):
+                for _ in range(put_off):
+                    plain(this)
             return plain(this, *args, **kwargs)
 
         return step
@@ -205,3 +266,11 @@ class _Rounds:
 
 def _subclasses(kind: Any) -> list[Any]:
     return [deeper for one in kind.__subclasses__() for deeper in (one, *_subclasses(one))]
+
+
+def _trained(optimizer: Any) -> set[int]:
+    return {id(one) for group in optimizer.param_groups for one in group["params"]}
+
+
+def _replaced(parameter: Any, gradient: Any) -> bool:
+    return parameter.grad is not None and parameter.grad is not gradient

@@ -11,7 +11,8 @@ Tensor cores from Volta on; half the memory traffic.
 
 ## When it does not help
 GPUs with bfloat16, which needs no scaling; steps that are bound by launching kernels: looking for
-overflow makes the host wait for the device once a step.
+overflow makes the host wait for the device once a step. Left out as soon as the script makes
+a GradScaler of its own or an LBFGS.
 
 ## By hand
 Autocast, and a `GradScaler` around backward, clipping and step.
@@ -27,7 +28,7 @@ from hotlap.optimizations import precision, reading, weights
 from hotlap.optimizations.precision_bf16 import already_reduced
 
 if TYPE_CHECKING:
-    from hotlap.optimizations.training import Training
+    from hotlap.optimizations.training import Call, Training
     from hotlap.records import Record, Verdict
 
 NAME = "precision-fp16"
@@ -37,6 +38,8 @@ NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 FIRST_SCALE = 65536.0
 GROWS_AFTER = 2000
+SCALED = "the script scales its loss by itself"
+LBFGS = "LBFGS looks at its gradients more than once for each step"
 
 
 def refusal(record: Record) -> str | None:
@@ -45,11 +48,11 @@ def refusal(record: Record) -> str | None:
     if reading.capability(record) < (7, 0):
         return "this GPU has no tensor cores"
     if reading.script(record).get("scaler"):
-        return "the script scales its loss by itself"
+        return SCALED
     if record.step.unit == "backward":
         return "no optimizer is seen to step, so it cannot be told when to look for overflow"
     if any(one.name == "LBFGS" for one in record.optimizers):
-        return "LBFGS looks at its gradients more than once for each step"
+        return LBFGS
     return already_reduced(record)
 
 
@@ -76,7 +79,8 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 def install(training: Training, settings: dict[str, Any]) -> None:
     scaling = Scaling(training)
-    training.around_forward(NAME, precision.around(training.torch, training.torch.float16))
+    training.around_forward(NAME, scaling.around)
+    training.when_scaler_made(lambda: scaling.leave(SCALED))
     training.when_training_starts(NAME, lambda module: scaling.begin(module))
     training.when_optimizer_made(scaling.guard)
     scaling.wrap_backward()
@@ -89,6 +93,7 @@ class Scaling:
         self.torch = training.torch
         self._training = training
         self._active = False
+        self._left = False  # as the script has it
         self.scale = FIRST_SCALE
         self.skipped = 0
         self._good = 0
@@ -96,7 +101,21 @@ class Scaling:
         self._answer: bool | None = None  # the same, read; stands until the next backward pass
         self._roots: list[Any] = []  # weak references
 
+    def leave(self, why: str) -> None:
+        self._active, self._left = False, True
+        self._training.withdrawn(NAME, why)
+
+    def around(self, module: Any, call: Call) -> Call:
+        reduced = precision.around(self.torch, self.torch.float16)(module, call)
+
+        def either(*args: Any, **kwargs: Any) -> Any:
+            return (call if self._left else reduced)(*args, **kwargs)
+
+        return call if self._left else either
+
     def begin(self, module: Any) -> None:
+        if self._left:
+            return
         self._active = True
         self._roots.append(weakref.ref(module))
         self._training.applied(NAME, type(module).__name__)
@@ -159,9 +178,11 @@ class Scaling:
 
     def guard(self, optimizer: Any) -> None:
         """Has the optimizer's class ask before each step whether the gradients are finite."""
+        if isinstance(optimizer, self.torch.optim.LBFGS):
+            self.leave(LBFGS)
         kind = type(optimizer)
         plain = kind.step
-        if getattr(plain, "_hotlap_guard", None) is self or kind.__name__ == "LBFGS":
+        if getattr(plain, "_hotlap_guard", None) is self or self._left:
             return
 
         @functools.wraps(plain)

@@ -37,6 +37,8 @@ class Training:
         self._starts: list[tuple[str, Callable[[Any], None]]] = []
         self._wraps: list[tuple[str, Callable[[Any, Call], Call]]] = []
         self._stepped: list[Callable[[], None]] = []
+        self._scales: list[Callable[[], None]] = []
+        self.scales = False  # the script has made a GradScaler of its own
         self._optimizers: list[Any] = []
         self._shuffles = False  # a loader that shuffles has been made: those that do not evaluate
         self._wrapped_loader = self._wrapped_optimizers = False
@@ -49,6 +51,11 @@ class Training:
 
     def refused(self, name: str, why: str) -> None:
         self._say(name, REFUSED, why)
+
+    def withdrawn(self, name: str, why: str) -> None:
+        """It was applied, or would have been, and from here on it is not."""
+        self.done[name] = {**self.done.get(name, {}), "status": REFUSED, "detail": why}
+        self.write()
 
     def count(self, name: str, what: str, number: int) -> None:
         """A figure that belongs to it: optimizer steps skipped, batches copied ahead."""
@@ -108,6 +115,12 @@ class Training:
 
             register_optimizer_step_post_hook(ended)
         self._stepped.append(told)
+
+    def when_scaler_made(self, told: Callable[[], None]) -> None:
+        """`told` is called when the script makes a GradScaler: it scales its loss by itself."""
+        if not self._scales:
+            self._wrap_scaler()
+        self._scales.append(told)
 
     @property
     def optimizers(self) -> list[Any]:
@@ -171,6 +184,25 @@ class Training:
                 changes[name] = _difference(before, arguments)
         return changes
 
+    # Scalers ---------------------------------------------------------------------------------
+
+    def _wrap_scaler(self) -> None:
+        scaler = self.torch.amp.GradScaler
+        plain = scaler.__init__
+
+        @functools.wraps(plain)
+        def init(this: Any, *args: Any, **kwargs: Any) -> None:
+            plain(this, *args, **kwargs)
+            if this.is_enabled():
+                self.scaler_made()
+
+        scaler.__init__ = init
+
+    def scaler_made(self) -> None:
+        self.scales = True
+        for told in self._scales:
+            told()
+
     # Optimizers ------------------------------------------------------------------------------
 
     def _wrap_optimizers(self) -> None:
@@ -224,6 +256,9 @@ class Training:
             changed = dict(before)
             names = []
             for name, change in self._optimizer_changes:
+                if own_step(this, kind):  # flags of torch's step would change nothing, or too much
+                    self.refused(name, f"{type(this).__name__} has a step of its own")
+                    continue
                 known = dict(changed)
                 change(kind, changed)
                 if not _same(known, changed):
@@ -282,6 +317,11 @@ def _shuffling(torch: Any, arguments: Arguments) -> bool:
         return bool(arguments.get("shuffle"))
     in_turn = isinstance(given, torch.utils.data.SequentialSampler)
     return not in_turn and getattr(given, "shuffle", True) is not False
+
+
+def own_step(optimizer: Any, kind: Any) -> bool:
+    """Whether it steps in another way than the class of torch's it builds on."""
+    return inspect.unwrap(type(optimizer).step) is not inspect.unwrap(kind.step)
 
 
 def _groups(params: Any) -> list[dict[str, Any]]:

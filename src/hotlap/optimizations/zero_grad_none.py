@@ -30,11 +30,12 @@ NUMERICS = "identical"
 CONFLICTS: tuple[str, ...] = ("gradient-accumulation",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+ALREADY = "the script already lets gradients go (torch's default)"
 
 
 def refusal(record: Record) -> str | None:
     if not reading.script(record).get("keeps_gradients"):
-        return "the script already lets gradients go (torch's default)"
+        return ALREADY
     return None
 
 
@@ -62,6 +63,9 @@ def _change(training: Training, owner: Any) -> None:
     @functools.wraps(plain)
     def zero_grad(this: Any, set_to_none: bool = True) -> None:
         plain(this, set_to_none=True)
-        training.applied(NAME)
+        if not set_to_none:
+            training.applied(NAME)
+        elif NAME not in training.done:
+            training.refused(NAME, ALREADY)
 
     owner.zero_grad = zero_grad

@@ -217,3 +217,77 @@ told["group"] = [optimizer.param_groups[0].get(name) for name in ("fused", "fore
 """,
     )
     assert run.told["group"] == [None, None]
+
+
+def test_an_optimizer_with_a_step_of_its_own_is_left_alone(train):
+    run = train(
+        {},
+        BEGIN
+        + """
+class Own(torch.optim.Adam):
+    def step(self, closure=None):
+        pass
+
+optimizer = Own(nn.Linear(1, 1).parameters(), lr=0.1)
+apply({"fused-optimizer": {}}, optimizer=optimizer)
+told["fused"] = optimizer.param_groups[0]["fused"]
+""",
+    )
+    assert run.told["fused"] is None
+
+
+ONE_BY_ONE = """
+model, data = nn.Linear(2, 1), TensorDataset(torch.arange(16.0).reshape(8, 2) / 16)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=4)
+if HOW == "at once":
+    _, _, loader = apply(CHANGES, model, optimizer, loader)
+else:
+    apply(CHANGES, model)
+    apply(CHANGES, optimizer=optimizer)
+    _, _, loader = apply(CHANGES, loader=loader)
+if HOW == "again":
+    model, optimizer, loader = apply(CHANGES, model, optimizer, loader)
+    _, _, validation = apply(CHANGES, loader=DataLoader(data, batch_size=2))
+for (x,) in loader:
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+told["weights"] = model.weight.flatten().tolist() + model.bias.tolist()
+"""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradient-accumulation": {"parts": 2}},
+        {"batch-size": {"factor": 2, "learning-rate": "linear"}},
+        {"precision-fp16": {}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_several_calls_do_what_one_does(train, changes):
+    script = BEGIN + f"CHANGES = {changes}\nHOW = 'HOW'\n" + ONE_BY_ONE
+    found = [
+        train({}, script.replace("'HOW'", repr(how))).told["weights"]
+        for how in ("at once", "one by one", "again")
+    ]
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+def test_a_scaler_that_was_made_before_is_known(train):
+    run = train(
+        {},
+        BEGIN
+        + """
+scaler = torch.amp.GradScaler("cpu")
+model = nn.Linear(2, 1)
+apply({"precision-fp16": {}}, model, torch.optim.SGD(model.parameters(), lr=0.1))
+model(torch.ones(1, 2)).sum().backward()
+told["gradient"] = model.weight.grad.flatten().tolist()
+model(torch.full((1, 2), 1e6)).sum().backward()
+told["finite"] = bool(model(torch.full((1, 2), 1e6)).isfinite().all())
+""",
+    )
+    assert run.told == {"gradient": [1.0, 1.0], "finite": True}

@@ -163,3 +163,29 @@ def test_a_model_without_2d_convolutions_is_left_alone(train):
     )
     assert run.told["untouched"]
     assert run.done["channels-last"]["status"] == "refused"
+
+
+def test_lbfgs_trains_on_as_it_did(train):
+    """It looks at all gradients as one vector, through a view."""
+    script = (
+        MODEL
+        + """
+model = Model()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
+images = torch.randn(4, 3, 8, 8)
+
+def closure():
+    optimizer.zero_grad()
+    loss = model(images).square().mean()
+    loss.backward()
+    return loss
+
+for _ in range(2):
+    optimizer.step(closure)
+told["weights"] = weights(model)
+"""
+    )
+    plain, run = train({}, script), train(LAST, script)
+    assert run.told == plain.told
+    assert run.done["channels-last"]["status"] == "refused"
+    assert "LBFGS" in run.done["channels-last"]["detail"]

@@ -59,7 +59,7 @@ told["same"] = all(a is b for a, b in zip(groups, optimizer.param_groups))
     assert run.told == {"groups": [[0.5, 0, 2, True], [0.01, 0.1, 2, True]], "same": True}
 
 
-def test_a_class_of_the_scripts_own_is_fused_where_it_builds_on_torchs(train):
+def test_a_class_of_the_scripts_own_is_fused_where_its_step_is_torchs(train):
     run = train(
         FUSED,
         MODEL
@@ -67,7 +67,9 @@ def test_a_class_of_the_scripts_own_is_fused_where_it_builds_on_torchs(train):
 class Mine(torch.optim.SGD):
     def __init__(self, params, rate):
         super().__init__(params, lr=rate, momentum=0.9)
-        self.steps = 0
+
+class Counts(Mine):
+    steps = 0
 
     def step(self, closure=None):
         self.steps += 1
@@ -85,14 +87,18 @@ class Theirs(torch.optim.Optimizer):
 
 optimizer = Mine(model.parameters(), 0.1)
 steps(optimizer)
-told["mine"] = [optimizer.param_groups[0]["fused"], optimizer.steps]
+told["mine"] = optimizer.param_groups[0]["fused"]
+optimizer = Counts(model.parameters(), 0.1)
+steps(optimizer)
+told["counts"] = [optimizer.param_groups[0]["fused"], optimizer.steps]
 optimizer = Theirs(model.parameters())
 steps(optimizer)
 told["theirs"] = "fused" in optimizer.param_groups[0]
 """,
     )
-    assert run.told == {"mine": [True, 5], "theirs": False}
+    assert run.told == {"mine": True, "counts": [None, 5], "theirs": False}
     assert run.done["fused-optimizer"]["detail"] == "SGD"
+    assert run.done["fused-optimizer"]["except"] == "Counts has a step of its own"
 
 
 def test_an_optimizer_that_cannot_be_fused_is_made_plainly_and_noted(train):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from hotlap.optimizations import gradient_accumulation
+
 PARTS = {"gradient-accumulation": {"parts": 4}}
 DATA = """
 torch.manual_seed(3)
@@ -163,14 +165,14 @@ told["rates"] = [schedule.get_last_lr()[0], optimizer.param_groups[0]["lr"]]
 
 
 def test_a_schedule_stepped_with_each_epoch_counts_epochs(train):
-    """Also where an epoch ends between two updates."""
+    """Also where the last batch is smaller: its parts are, too."""
     run = train(
         PARTS,
         DATA
         + """
 from torch.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
 
-data = TensorDataset(torch.randn(40, 4), torch.randn(40, 1))  # ten parts: two updates and a half
+data = TensorDataset(torch.randn(40, 4), torch.randn(40, 1))  # two batches and a half
 parts = [ConstantLR(optimizer, 1.0, 1), ExponentialLR(optimizer, 0.5)]
 schedule = SequentialLR(optimizer, parts, milestones=[1])
 rates = []
@@ -185,7 +187,7 @@ told["rates"], told["updates"] = rates, len(updates)
 """,
     )
     assert run.told["rates"] == pytest.approx([0.1, 0.05, 0.025, 0.0125])
-    assert run.told["updates"] == 10
+    assert run.told["updates"] == 12
 
 
 def test_a_loader_made_anew_from_one_that_was_changed_is_not_changed_again(train):
@@ -194,10 +196,23 @@ def test_a_loader_made_anew_from_one_that_was_changed_is_not_changed_again(train
         DATA
         + """
 sampler = torch.utils.data.RandomSampler(data)
-told["again"] = DataLoader(data, batch_size=loader.batch_size, sampler=sampler).batch_size
+again = DataLoader(data, batch_size=loader.batch_size, sampler=sampler)
+told["again"] = [again.batch_size, len(next(iter(again))[0]), len(again)]
+shared = DataLoader(data, batch_sampler=loader.batch_sampler)  # as accelerate does
+told["shared"] = [len(next(iter(shared))[0]), len(shared)]
+told["pickled"] = type(pickle.loads(pickle.dumps(loader.batch_size))).__name__
+told["copied"] = len(next(iter(copy.deepcopy(loader)))[0])
+told["shown"] = f"{loader.batch_size} {loader.batch_size!s} {json.dumps(loader.batch_size)}"
 """,
     )
-    assert run.told["again"] == 4
+    assert run.told == {
+        "again": [16, 4, 16],
+        "shared": [4, 16],
+        "pickled": "int",
+        "copied": 4,
+        "shown": "16 16 16",
+    }
+    assert run.done["gradient-accumulation"]["detail"] == "batch_size=16 in 4 parts"
 
 
 def test_a_batch_that_cannot_be_divided_is_left_whole(train):
@@ -216,3 +231,158 @@ def test_a_batch_that_cannot_be_divided_is_left_whole(train):
         run = train(PARTS, script.replace("LOADER", arguments))
         assert run.told == {"gradient": [1.0] * 4, "size": 6}
         assert run.done["gradient-accumulation"]["status"] == "refused"
+
+
+LOOP = """
+for epoch in range(3):
+    for x, y in loader:
+        sizes.append(len(x))
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        schedule.step()
+told["rate"] = schedule.get_last_lr()[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "apart"),  # its last step is one before the end, so the last of the parts is nearer
+    [
+        ("OneCycleLR(optimizer, max_lr=0.1, total_steps=3 * len(loader))", 0.05),
+        ("LambdaLR(optimizer, lambda step, total=3 * len(loader): 1 - step / total)", 1e-5),
+        (
+            "SequentialLR(optimizer, [ConstantLR(optimizer, 0.5, len(loader)), "
+            "LinearLR(optimizer, 1, 0.01, 2 * len(loader))], [len(loader)])",
+            1e-5,
+        ),
+    ],
+)
+def test_a_schedule_made_for_the_length_of_the_loader_comes_to_its_end(train, made, apart):
+    script = DATA + "from torch.optim.lr_scheduler import *\nschedule = " + made + LOOP
+    plain, run = train({}, script + "finish()"), train(PARTS, script + "finish()")
+    assert run.told["updates"] == plain.told["updates"] == 12
+    assert run.told["rate"] == pytest.approx(plain.told["rate"], rel=0.1, abs=0.01)
+    assert run.told["rate"] < 0.03
+    assert run.told["weights"] == pytest.approx(plain.told["weights"], abs=apart)
+
+
+@pytest.mark.parametrize("samples", [40, 33, 49])
+def test_a_loader_has_the_length_it_says(train, samples):
+    """A last batch of one sample has one part."""
+    run = train(
+        PARTS,
+        f"""
+        class Stream(IterableDataset):
+            def __iter__(self): return iter(range({samples}))
+            def __len__(self): return {samples}
+
+        for name, loader in (
+            ("data", DataLoader(range({samples}), batch_size=16, shuffle=True)),
+            ("dropped", DataLoader(range({samples}), batch_size=16, shuffle=True, drop_last=True)),
+            ("stream", DataLoader(Stream(), batch_size=16)),
+        ):
+            told[name] = [len(loader), len(list(loader))]
+        """,
+    )
+    assert all(first == second for first, second in run.told.values()), run.told
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_gradients_the_script_drops_by_itself_are_put_back_within_a_round(train, first):
+    clears = "for p in model.parameters(): p.grad = None"
+    both(
+        train,
+        f"""
+for epoch in range(2):
+    for x, y in loader:
+        sizes.append(len(x))
+        {clears if first else ""}
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        {"" if first else clears}
+""",
+        updates=8,
+    )
+
+
+def left(train, script):
+    """It withdraws: what is trained is what would be without it."""
+    script = DATA + script + "finish()\n"
+    plain, run = train({}, script), train(PARTS, script)
+    assert run.told == plain.told
+    said = run.done["gradient-accumulation"]
+    assert said["status"] == "refused"
+    return said["detail"]
+
+
+def test_two_optimizers_are_left_alone(train):
+    why = left(
+        train,
+        """
+other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+for x, y in loader:
+    sizes.append(len(x))
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+    other.step()
+told["length"] = len(loader)
+""",
+    )
+    assert why == "several optimizers step in turns"
+
+
+def test_a_script_that_scales_its_loss_is_left_alone(train):
+    why = left(
+        train,
+        """
+scaler = torch.amp.GradScaler("cpu")
+for x, y in loader:
+    sizes.append(len(x))
+    optimizer.zero_grad()
+    scaler.scale(nn.functional.mse_loss(model(x), y)).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+""",
+    )
+    assert why == "the script scales its loss by itself"
+
+
+def test_gradients_overwritten_between_two_steps_end_it(train):
+    run = train(
+        PARTS,
+        DATA
+        + """
+for epoch in range(2):
+    for x, y in loader:
+        sizes.append(len(x))
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        for p in model.parameters():
+            p.grad.zero_()
+    told["last"] = [len(x), len(loader)]
+""",
+    )
+    assert run.told["last"] == [16, 4]
+    why = "the script writes to its gradients between two steps"
+    assert run.done["gradient-accumulation"] == {"status": "refused", "detail": why}
+
+
+def test_a_script_that_updates_by_itself_is_left_alone(train):
+    run = train(
+        PARTS,
+        """
+        weight = torch.ones(1, requires_grad=True)
+        for (x,) in DataLoader(TensorDataset(torch.ones(16, 1)), batch_size=8):
+            (weight * x).mean().backward()
+            told.setdefault("gradient", weight.grad.tolist())
+        """,
+    )
+    assert run.told["gradient"] == [1.0]
+    assert run.done["gradient-accumulation"]["status"] == "refused"
+
+
+def test_by_hand_gradients_are_cleared_after_the_step():
+    lines = gradient_accumulation.by_hand({"parts": 2}).splitlines()
+    assert lines[-2:] == ["optimizer.step()", "optimizer.zero_grad()"]

@@ -290,3 +290,25 @@ told["rate"] = optimizer.param_groups[0]["lr"]
 """,
     )
     assert run.told["rate"] == 0.05
+
+
+def test_lbfgs_trains_on_as_it_did(train):
+    script = (
+        MODEL
+        + """
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
+
+def closure():
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss
+
+optimizer.step(closure)
+told["weights"] = weights()
+"""
+    )
+    plain, run = train({}, script), train(FP16, script)
+    assert run.told == plain.told
+    assert "LBFGS" in run.done["precision-fp16"]["detail"]
+    assert run.done["precision-fp16"]["status"] == "refused"

@@ -38,6 +38,13 @@ def test_refused_first_and_applied_later_is_applied(training):
     assert noted(training)["loader-workers"] == {"status": "applied", "detail": "num_workers=2"}
 
 
+def test_what_was_applied_and_withdrawn_is_refused(training):
+    training.applied("precision-fp16", "Model")
+    training.withdrawn("precision-fp16", "the script scales its loss by itself")
+    why = "the script scales its loss by itself"
+    assert noted(training)["precision-fp16"] == {"status": "refused", "detail": why}
+
+
 def test_figures_survive_what_is_said_after_them(training):
     training.count("precision-fp16", "skipped_steps", 3)
     training.applied("precision-fp16", "Model")
