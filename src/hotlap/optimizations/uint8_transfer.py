@@ -117,11 +117,11 @@ class Bytes:
 
 def without_floats(dataset: Any) -> tuple[Any, Any]:
     """A data set that hands out bytes, and what makes its own samples of a batch of them."""
-    from hotlap.data import layers
+    from hotlap.data import shortening
     from hotlap.data.fitting import spread_out
     from hotlap.data.recognised import NotRecognised
 
-    parts = layers.transforms_of(dataset)
+    parts = shortening.transforms_of(dataset)
     if not parts:
         raise NotRecognised(f"{type(dataset).__name__} has no `transform` to look into")
     shorter, after = _of_ours(dataset, parts) or _of_torchvision(dataset, parts)
@@ -132,17 +132,17 @@ def without_floats(dataset: Any) -> tuple[Any, Any]:
 
 def _of_ours(dataset: Any, parts: list[Any]) -> tuple[Any, Any] | None:
     """A `hotlap.data.Labelled`: its images are bytes until the transform that normalises them."""
-    from hotlap.data import layers
+    from hotlap.data import shortening
     from hotlap.data.labelled import Labelled
     from hotlap.data.transforms import Compose, Convert, Normalize
 
     if type(dataset) is not Labelled or not isinstance(parts[-1], (Convert, Normalize)):
         return None
-    return layers.with_transforms(dataset, parts[:-1]), Compose(parts[-1:])
+    return shortening.with_transforms(dataset, parts[:-1]), Compose(parts[-1:])
 
 
 def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
-    from hotlap.data import layers
+    from hotlap.data import shortening
     from hotlap.data.recognised import NotRecognised, translated
     from hotlap.data.transforms import Compose
 
@@ -153,7 +153,7 @@ def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
     if names[place + 1 :] not in ([], ["Normalize"]):
         raise NotRecognised(f"after ToTensor comes {names[place + 1]}")
     after = Compose(translated(parts[place:]))
-    return layers.with_transforms(dataset, [*parts[:place], as_bytes]), after
+    return shortening.with_transforms(dataset, [*parts[:place], as_bytes]), after
 
 
 def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:

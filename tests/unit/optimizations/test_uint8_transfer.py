@@ -41,6 +41,26 @@ told["outside"] = str(x.dtype)
     assert run.told == {"inside": "torch.uint8", "outside": "torch.float32"}
 
 
+@pytest.mark.parametrize(
+    "around", ["torch.utils.data.Subset(data, range(3, 30))", "Concurrent(data, threads=2)"]
+)
+def test_the_transform_may_be_that_of_a_set_inside(train, around):
+    script = (
+        PHOTOS
+        + f"""
+from hotlap.data import Concurrent
+data = Photos(Compose([ToTensor(), normal]))
+loader = DataLoader({around}, batch_size=16)
+told["inside"] = str(loader.dataset[0][0].dtype)
+told["x"], told["own"] = content(loader), str(data[0][0].dtype)
+"""
+    )
+    plain, run = train({}, script), train(BYTES, script)
+    assert run.done["uint8-transfer"]["status"] == "applied"
+    assert (run.told["inside"], run.told["own"]) == ("torch.uint8", "torch.float32")
+    assert flat(run.told["x"]) == pytest.approx(flat(plain.told["x"]), abs=1e-5)
+
+
 def test_what_belongs_to_an_image_may_be_a_tensor(train):
     script = (
         PHOTOS
