@@ -58,6 +58,20 @@ told["epochs"] = [epoch(loader), epoch(loader)]
     assert all(a != b for a, b in zip(first, second, strict=True))
 
 
+def test_random_transforms_draw_the_numbers_they_would_draw_without_it(train):
+    script = (
+        DATA
+        + """
+torch.manual_seed(0)
+loader = DataLoader(Slow(lambda x: x + torch.rand(1)), batch_size=4, shuffle=True)
+told["epochs"] = [epoch(loader), epoch(loader)]
+"""
+    )
+    plain, cached = train({}, script), train(CACHE, script)
+    assert cached.done["sample-cache"]["status"] == "applied"
+    assert cached.told == plain.told
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
