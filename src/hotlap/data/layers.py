@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hotlap.data.comparing import alike
+from hotlap.data.epochs import NotCacheable
 from hotlap.data.failures import named
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.randomness import reseed, restored, steady
@@ -30,10 +31,6 @@ from hotlap.data.shortening import (
 )
 
 MUCH_SMALLER = 1.25  # as a byte image is against the float tensor made of it
-
-
-class NotCacheable(ValueError):
-    """The samples are not the same each time, and where that begins was not found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +84,6 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
         f"the samples of {type(dataset).__name__} are random, and {found}; put the cache around "
         "the part that reads and decodes, and transform what comes out of it"
     )
-
-
-def refuse_epochs(dataset: Any) -> None:
-    """Random numbers that follow from the epoch alone look fixed as long as it does not change."""
-    inside = [getattr(dataset, "dataset", None), *_several(getattr(dataset, "datasets", None))]
-    for one in inside:
-        if one is not None and one is not dataset:
-            refuse_epochs(one)
-    if callable(getattr(dataset, "set_epoch", None)):
-        name = type(dataset).__name__
-        raise NotCacheable(
-            f"{name} has `set_epoch`: its samples change with the epoch, and a cache would keep "
-            f"those of the first. Put the cache around what {name} reads from, and {name} around "
-            "the cache"
-        )
-
-
-def _several(datasets: Any) -> Sequence[Any]:
-    return datasets if isinstance(datasets, (list, tuple)) else ()
 
 
 def _below_the_transform(dataset: Any, indices: Sequence[int]) -> Below | str:

@@ -35,6 +35,7 @@ from hotlap.data import (
     randomness,
 )
 from hotlap.data.counting import Counts
+from hotlap.data.epochs import refuse_epochs
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
 from hotlap.data.ondevice import OnDevice
@@ -82,9 +83,9 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def _begin(self) -> None:
         """Looks at the data set as it is now; what is kept stays if it is of the same data."""
-        layers.refuse_epochs(self._source)
         self._samples = _length(self._source)
         before = identity.attributes(self._source)
+        refuse_epochs(self._source)
         probes = fitting.probe(self._source, self._samples)
         self.probes = tuple(probes.indices)  # the samples that were looked at
         self.below = layers.below(self._source, self.probes)

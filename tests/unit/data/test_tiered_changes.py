@@ -7,6 +7,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from hotlap.data.concurrent import Concurrent
 from hotlap.data.layers import NotCacheable
+from hotlap.data.order import Order, seeded
 from hotlap.data.superres import Pairs
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.data.tiered import Tiered
@@ -51,6 +52,32 @@ def test_what_such_a_set_reads_can_be_cached():
         data.set_epoch(number)
         plain.set_epoch(number)
         assert torch.equal(data[3][1], plain[3][1])
+
+
+class Drawn(Numbers):
+    def __init__(self, epoch_of):
+        super().__init__()
+        self.epoch_of = epoch_of
+
+    def __getitem__(self, index):
+        return seeded(0, self.epoch_of(index), index).initial_seed()
+
+
+@pytest.mark.parametrize("around", [lambda data: data, Concurrent])
+@pytest.mark.parametrize(
+    "epoch_of", [lambda index: index.epoch, lambda index: getattr(index, "epoch", 0)]
+)
+def test_a_set_that_asks_its_indices_for_their_epoch_is_refused(epoch_of, around):
+    with pytest.raises(NotCacheable, match="asks its indices for their `epoch`"):
+        Tiered(around(Drawn(epoch_of)), ram=MB)
+
+
+def test_an_order_that_tells_the_epoch_is_nothing_to_other_sets():
+    cached = Tiered(Numbers(), ram=MB)
+    order = Order(40, shuffle=False, with_epoch=True)
+    for _ in range(2):
+        assert [cached[index][1] for index in order] == [0, 1] * 20
+    assert cached.hits()["ram"] == 40
 
 
 @pytest.mark.parametrize("name", ["transform", "factor"])
