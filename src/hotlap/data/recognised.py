@@ -177,7 +177,8 @@ def _compare(dataset: Any, found: Recognised, parts: list[Any]) -> None:
     plain = shortening.with_transforms(dataset, fixed)
     mine = Compose(translated(fixed))
     for at in spread_out(len(dataset)):
-        image, label = plain[at]
+        with restored():
+            image, label = plain[at]
         if int(label) != int(found.labels[at]):
             raise NotRecognised(f"the label of sample {at} is {label}, not what its labels say")
         made = mine(found.images[at : at + 1])[0]

@@ -5,7 +5,8 @@ Where the training set's transform ends with torchvision's ToTensor and Normaliz
 `hotlap.data.Labelled` whose transform ends with Normalize, the loader hands out the images before
 that: a quarter of the bytes from worker to training process and from there to the device. The rest
 is then done for the whole batch, on the device. That the samples are the same is checked on a few
-of them, with the same random numbers.
+of them, with the same random numbers. Where the script sets something on its data set between
+epochs, the loader is left alone from there on.
 
 ## Why it helps
 Converting and normalising on the CPU can cost more than cropping and flipping, and floats are four
@@ -25,6 +26,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
+from hotlap.optimizations.originals import Originals
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -80,6 +82,7 @@ class Bytes:
 
     def __init__(self, training: Training) -> None:
         self._training = training
+        self._originals = Originals(training, NAME)
         self._after: dict[int, tuple[Any, Any]] = {}  # by id: the data set, and its transform
 
     def change(self, arguments: dict[str, Any]) -> None:
@@ -87,12 +90,21 @@ class Bytes:
         if reason is not None:
             self._training.refused(NAME, reason)
             return
+        from hotlap.data.noting import Noted
+
+        own = arguments.get("dataset")
         try:
-            dataset, after = without_floats(arguments.get("dataset"))
+            noted = Noted(own)
+            dataset, after = without_floats(own)
+            noted.settle()
         except Exception as problem:  # not recognised, or a data set with a will of its own
             self._training.refused(NAME, loading.in_short(problem))
             return
         self._after[id(dataset)] = (dataset, after)
+        put = getattr(dataset, "transform", None)
+        self._originals.replaced(
+            own, dataset, lambda: _set_anew(own, dataset, put) or noted.change()
+        )
         arguments["dataset"] = dataset
 
     def finish_batches_of(self, kind: Any) -> None:
@@ -113,6 +125,15 @@ class Bytes:
         images, *rest = batch
         device = self._training.device or images.device
         return [after(images.to(device, non_blocking=True)), *rest]
+
+
+def _set_anew(own: Any, dataset: Any, put: Any) -> str | None:
+    """A transform that a script sets on the data set in its loader is meant for its own."""
+    now = getattr(dataset, "transform", None)
+    if now is put:
+        return None
+    own.transform = now
+    return "transform"
 
 
 def without_floats(dataset: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from numbers_kept import MB, Numbers
-from torch.utils.data import ConcatDataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from hotlap.data.concurrent import Concurrent
 from hotlap.data.layers import NotCacheable
@@ -118,3 +118,68 @@ def test_a_worker_that_makes_other_samples_does_without_the_cache(monkeypatch):
     for _ in range(2):
         assert whole(cached) == [3.0 * index for index in range(40)]
     assert cached.used["ram"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ["transform", "factor"])
+def test_what_is_set_on_the_data_set_itself_is_seen(name, workers):
+    """Workers see it by themselves, and the training process when it asks for the length."""
+    source = Scaled()
+    loader = DataLoader(Tiered(source, ram=MB), batch_size=8, num_workers=workers)
+    assert torch.cat(list(loader)).tolist() == list(range(40))
+    setattr(source, name, 3 if name == "factor" else lambda value: value * 3)
+    with pytest.warns(UserWarning, match=f"`{name}` was changed on the data set"):
+        assert torch.cat(list(loader)).tolist() == [3.0 * index for index in range(40)]
+    assert torch.cat(list(loader)).tolist() == [3.0 * index for index in range(40)]
+    assert loader.dataset.outdated() == name
+
+
+def test_set_through_the_cache_it_is_cached_again():
+    source = Scaled()
+    cached = Tiered(source, ram=MB)
+    source.factor = 3
+    with pytest.warns(UserWarning, match="behind the cache"):
+        assert whole(cached) == [3.0 * index for index in range(40)]
+    cached.factor = 4
+    for _ in range(2):
+        assert whole(cached) == [4.0 * index for index in range(40)]
+    assert cached.hits()["ram"] == 40
+
+
+class Sharded(Scaled):
+    """Opens a file when it comes to the samples in it, and none for those looked at first."""
+
+    def __getitem__(self, index):
+        if index % 8 == 3:
+            self.file = open(__file__).close() or object()
+        return super().__getitem__(index)
+
+
+def test_what_the_data_set_opens_while_it_is_read_keeps_the_cache():
+    cached = Tiered(Sharded(), ram=MB)
+    for _ in range(2):
+        assert whole(cached) == list(range(40))
+    assert cached.hits()["ram"] == 40
+
+
+def test_a_data_set_that_becomes_shorter_has_its_new_length():
+    source = Numbers()
+    cached = Tiered(source, ram=MB)
+    source.count = 10
+    with pytest.warns(UserWarning, match="`count`"):
+        assert len(cached) == 10
+
+
+def test_what_cannot_be_cached_any_more_is_not_and_training_goes_on():
+    source = Scaled()
+    cached = Tiered(source, ram=MB)
+    with pytest.warns(UserWarning, match="`factor` as it is now nothing is cached"):
+        cached.factor = Chance()
+    assert cached[3] != cached[3]
+    assert cached.outdated() == "factor"
+
+
+class Chance:
+    def __rmul__(self, index):
+        return index * torch.rand(()).item()

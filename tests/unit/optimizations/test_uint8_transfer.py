@@ -149,3 +149,32 @@ told["x"] = len(DataLoader(Labelled(images, torch.arange(40), Flip()), batch_siz
 """,
     )
     assert run.done["uint8-transfer"]["status"] != "applied"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("targets", "data.targets = [9 - label for label in data.targets]"),
+        ("transform", "data.transform = Compose([ToTensor()])"),
+        ("transform", "loader.dataset.transform = Compose([ToTensor()])"),
+        ("data", "data.data, data.targets = data.data[:7], data.targets[:7]"),
+    ],
+)
+def test_what_the_script_changes_on_its_data_set_changes_the_batches(train, name, change):
+    script = (
+        PHOTOS
+        + f"""
+data = Photos(Compose([ToTensor(), normal]))
+loader = DataLoader(data, batch_size=16, shuffle=True)
+torch.manual_seed(0)
+told["first"] = content(loader)
+{change}
+told["then"] = [content(loader), content(loader)]
+told["own"] = loader.dataset is data
+"""
+    )
+    plain, run = train({}, script), train(BYTES, script)
+    assert flat(run.told.pop("first")) == pytest.approx(flat(plain.told.pop("first")), abs=1e-5)
+    assert run.told == plain.told
+    told = f"the script changes `{name}` of its data set while it trains"
+    assert run.done["uint8-transfer"]["except"] == told
