@@ -99,7 +99,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=self._sizes)
         if key != self._key:
             self._open(key, facts)
-        noted.settle()
+        noted.settle(closely=True)
         self._noted, self._outdated = noted, None
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
@@ -169,7 +169,7 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def outdated(self) -> str | None:
         """What was changed on the data set itself; from then on it is asked, and nothing kept."""
-        return self._outdated or self._noted.change()
+        return self._outdated or self._noted.change(closely=True)
 
     def _is_outdated(self) -> bool:
         if self._outdated is None:

@@ -128,7 +128,7 @@ class Served:
             return None
         if key not in self._resident:
             self._resident[key] = self._make(loader.dataset)
-        what = None if self._resident[key] is None else self._noted[key].change()
+        what = None if self._resident[key] is None else self._noted[key].change(closely=True)
         if what is not None:  # what lies on the device is the data set as it was
             self._training.refused(NAME, originals.changed(what))
             self._resident[key] = None

@@ -96,14 +96,14 @@ class Bytes:
         try:
             noted = Noted(own)
             dataset, after = without_floats(own)
-            noted.settle()
+            noted.settle(closely=True)
         except Exception as problem:  # not recognised, or a data set with a will of its own
             self._training.refused(NAME, loading.in_short(problem))
             return
         self._after[id(dataset)] = (dataset, after)
         put = getattr(dataset, "transform", None)
         self._originals.replaced(
-            own, dataset, lambda: _set_anew(own, dataset, put) or noted.change()
+            own, dataset, lambda: _set_anew(own, dataset, put) or noted.change(closely=True)
         )
         arguments["dataset"] = dataset
 

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
@@ -75,6 +76,26 @@ def test_a_change_is_seen_wherever_the_data_set_is(around, change, name):
     assert noted.change() is None
     change(data)
     assert name in noted.change()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("targets", lambda data: data.targets.__setitem__(99, 5)),
+        ("array", lambda data: data.array.__setitem__(99, 5)),
+    ],
+)
+def test_what_long_lists_and_arrays_hold_is_compared_where_it_is_asked_for(name, change):
+    data = Photos()
+    data.array, data.cache = numpy.arange(100), [None] * 100
+    noted = Noted(data)
+    data.cache[3] = 5
+    noted.settle(closely=True)
+    data.cache[4] = 5
+    assert noted.change(closely=True) is None
+    change(data)
+    assert noted.change() is None
+    assert noted.change(closely=True) == name
 
 
 def test_the_same_number_again_is_no_change():

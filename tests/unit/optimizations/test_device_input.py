@@ -199,6 +199,8 @@ told["x"] = len(content(DataLoader(Mixed(images, labels, Normalize(0.5, 0.2)), b
         ("targets", "data.targets = [9 - label for label in data.targets]"),
         ("transform", "data.transform = Compose([ToTensor()])"),
         ("data", "data.data = 255 - data.data"),
+        ("data", "data.data //= 2"),
+        ("targets", "data.targets[7] = 0"),
     ],
 )
 def test_what_the_script_changes_on_its_data_set_changes_the_batches(train, name, change):

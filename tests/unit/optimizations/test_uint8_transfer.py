@@ -157,6 +157,7 @@ told["x"] = len(DataLoader(Labelled(images, torch.arange(40), Flip()), batch_siz
         ("targets", "data.targets = [9 - label for label in data.targets]"),
         ("transform", "data.transform = Compose([ToTensor()])"),
         ("transform", "loader.dataset.transform = Compose([ToTensor()])"),
+        ("targets", "data.targets[7] = 0"),
         ("data", "data.data, data.targets = data.data[:7], data.targets[:7]"),
     ],
 )
