@@ -171,8 +171,9 @@ def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
     if "ToTensor" not in names:
         raise NotRecognised("its transform has no ToTensor")
     place = names.index("ToTensor")
-    if names[place + 1 :] not in ([], ["Normalize"]):
-        raise NotRecognised(f"after ToTensor comes {names[place + 1]}")
+    known = place + 1 if names[place + 1 : place + 2] == ["Normalize"] else place
+    if names[known + 1 :]:
+        raise NotRecognised(f"after {names[known]} comes {names[known + 1]}")
     after = Compose(translated(parts[place:]))
     return shortening.with_transforms(dataset, [*parts[:place], as_bytes]), after
 

@@ -98,6 +98,10 @@ told["dtype"] = str(data[0][0].dtype)
             "Photos(Compose([ToTensor(), RandomRotation([])]))",
             "after ToTensor comes RandomRotation",
         ),
+        (
+            "Photos(Compose([ToTensor(), normal, RandomRotation([])]))",
+            "after Normalize comes RandomRotation",
+        ),
         ("Photos(Compose([lambda image: torch.ones(1)]))", "no ToTensor"),
         ("TensorDataset(torch.ones(8))", "no `transform` to look into"),
         (
