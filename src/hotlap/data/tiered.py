@@ -29,6 +29,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from hotlap.data import (
     budgets,
     fitting,
+    generators,
     identity,
     layers,
     meeting,
@@ -87,10 +88,11 @@ class Tiered(Dataset):  # type: ignore[misc]
         """Looks at the data set as it is now; what is kept stays if it is of the same data."""
         self._samples = _length(self._source)
         noted, before = Noted(self._source), identity.attributes(self._source)
-        refuse_epochs(self._source)
-        probes = fitting.probe(self._source, self._samples)
-        self.probes = tuple(probes.indices)  # the samples that were looked at
-        self.below = layers.below(self._source, self.probes)
+        with generators.restored(self._source):
+            refuse_epochs(self._source)
+            probes = fitting.probe(self._source, self._samples)
+            self.probes = tuple(probes.indices)  # the samples that were looked at
+            self.below = layers.below(self._source, self.probes)
         facts = self._facts(before)
         key = identity.key(facts)
         if key != self._key:
