@@ -26,15 +26,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from hotlap.data import (
-    budgets,
-    fitting,
-    generators,
-    identity,
-    layers,
-    meeting,
-    randomness,
-)
+from hotlap.data import budgets, fitting, generators, identity, layers, meeting, randomness
 from hotlap.data.counting import Counts
 from hotlap.data.epochs import refuse_epochs
 from hotlap.data.failures import RAISE, Failures
@@ -192,12 +184,13 @@ class Tiered(Dataset):  # type: ignore[misc]
         missing = [at for at, sample in enumerate(found) if sample is MISSING]
         for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
             found[at] = sample
-        if missing:
-            self._noted.settle()
-        return [
+        finished = [
             sample if sample is MISSING else self._finished(place, sample)
             for place, sample in zip(places, found, strict=True)
         ]
+        if missing or self.below.rest:
+            self._noted.settle()
+        return finished
 
     def _uncached(self, indices: Sequence[Any]) -> list[Any]:
         samples = self._asked(self._source, indices)

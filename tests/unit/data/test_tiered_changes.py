@@ -183,3 +183,23 @@ def test_what_cannot_be_cached_any_more_is_not_and_training_goes_on():
 class Chance:
     def __rmul__(self, index):
         return index * torch.rand(()).item()
+
+
+class Seldom:
+    """Makes something for itself the first time it comes to need it, long after the first looks."""
+
+    def __init__(self):
+        self.calls, self.table = iter(range(1000)), None
+
+    def __call__(self, value):
+        if next(self.calls) > 100:
+            self.table = self.table or object()
+        return value + torch.rand(())
+
+
+def test_what_a_transform_makes_for_itself_keeps_the_cache():
+    cached = Tiered(Scaled(Seldom()), ram=MB)
+    for _ in range(5):
+        whole(cached)
+    assert cached.transform.table is not None
+    assert cached.hits()["ram"] == 160
