@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from hotlap.data.concurrent import Concurrent
     from hotlap.data.decoding import ImageError
     from hotlap.data.download import DownloadError
+    from hotlap.data.epochs import NotCacheable
     from hotlap.data.failures import SampleError
     from hotlap.data.images import Folder
     from hotlap.data.labelled import Labelled
-    from hotlap.data.layers import NotCacheable
     from hotlap.data.loader import DeviceLoader
     from hotlap.data.order import Order, seeded
     from hotlap.data.packing import CannotPack
@@ -45,7 +45,7 @@ _HOMES = {
     "Folder": "images",
     "ImageError": "decoding",
     "Labelled": "labelled",
-    "NotCacheable": "layers",
+    "NotCacheable": "epochs",
     "Objects": "remote",
     "Order": "order",
     "Pairs": "superres",

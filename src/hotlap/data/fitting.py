@@ -100,21 +100,30 @@ def probe(dataset: Any, samples: int) -> Probes:
     indices, reads = [], []
     first: Exception | None = None
     for at in spread_out(samples):
-        seen = [read_so_far(), read_so_far()]  # looking is reading, too
         try:
-            dataset[at]
+            read = _read_for(dataset, at)
         except Exception as problem:
             first = first or failure(at, problem)
             continue
-        seen.append(read_so_far())
         indices.append(at)
-        known = [one for one in seen if one is not None]
-        if len(known) == 3:
-            reads.append(max(0, known[2] - known[1] - (known[1] - known[0])))
+        if read is not None:
+            reads.append(read)
     if first is not None and not indices:
         raise first
     enough = bool(reads) and statistics.median(reads) >= LEAST_READ
     return Probes(indices=indices, read_bytes=statistics.mean(reads) if enough else None)
+
+
+def _read_for(dataset: Any, at: int) -> int | None:
+    """Bytes that are read to make a sample."""
+    with restored():
+        seen = [read_so_far(), read_so_far()]  # looking is reading, too
+        dataset[at]
+        seen.append(read_so_far())
+    before, between, after = seen
+    if before is None or between is None or after is None:
+        return None
+    return max(0, after - between - (between - before))
 
 
 def more_sizes(

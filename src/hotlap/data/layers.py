@@ -1,29 +1,36 @@
 """Where in a data set the random part begins: what lies below it can be cached, what is above is
 done again for every epoch.
 
-A data set that keeps its transform in `transform` (or torchvision's `transforms`) is copied with
-the leading part of it; the rest is applied to what comes from the cache. That the two together are
-the data set is checked on samples, with the same random numbers. Where no such place is found,
-nothing is cached, and the reason says why.
+A data set that keeps its transform in `transform` or `transforms`, or wraps one that does, is
+copied with the leading part of it; the rest is applied to what comes from the cache. That the two
+together are the data set is checked on samples, with the same random numbers. Where no such place
+is found, nothing is cached, and the reason says why.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hotlap.data.comparing import alike
+from hotlap.data.epochs import NotCacheable
 from hotlap.data.failures import named
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.randomness import reseed, restored, steady
+from hotlap.data.shortening import (
+    CannotShorten,
+    Chain,
+    is_plain_chain,
+    parts_of,
+    same,
+    transform_of,
+    with_transforms,
+)
 
 MUCH_SMALLER = 1.25  # as a byte image is against the float tensor made of it
-
-
-class NotCacheable(ValueError):
-    """The samples are not the same each time, and where that begins was not found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +38,8 @@ class Below:
     """What may be cached, and what is left to do with it."""
 
     dataset: Any
-    rest: tuple[Callable[[Any], Any], ...] = ()
+    rest: tuple[Callable[..., Any], ...] = ()
+    together: bool = False  # the rest is for an image and its target, not for the image alone
     told: str = "whole samples"
     sizes: tuple[int, ...] = ()  # of the samples that were asked for, packed
     digest: str = ""  # of the same
@@ -40,6 +48,8 @@ class Below:
         """The rest of the transform, on the part of a sample it belongs to."""
         if not self.rest:
             return sample
+        if self.together:
+            return (*self._both(sample[0], sample[1]), *sample[2:])
         if isinstance(sample, tuple) and sample:
             return (self._apply(sample[0]), *sample[1:])
         if isinstance(sample, list) and sample:
@@ -51,33 +61,17 @@ class Below:
             value = one(value)
         return value
 
-
-def same(value: Any) -> Any:
-    """A transform that does nothing: some data sets call theirs without looking."""
-    return value
-
-
-class Chain:
-    """Some transforms one after another."""
-
-    def __init__(self, parts: Sequence[Callable[[Any], Any]]) -> None:
-        self.transforms = list(parts)
-
-    def __call__(self, value: Any) -> Any:
-        for one in self.transforms:
-            value = one(value)
-        return value
+    def _both(self, value: Any, target: Any) -> tuple[Any, Any]:
+        for one in self.rest:
+            value, target = one(value, target)
+        return value, target
 
 
 def below(dataset: Any, indices: Sequence[int]) -> Below:
     """The part of the data set that is the same each time; `indices` are the samples to ask for."""
-    parts = transforms_of(dataset)
-    where = "it has no `transform` to look into"
-    if parts is not None:
-        found = _split(dataset, parts, indices)
-        if isinstance(found, Below):
-            return found
-        where = found
+    found = _below_the_transform(dataset, indices)
+    if isinstance(found, Below):
+        return found
     kept: dict[int, bytes] = {}
     for at in indices:
         sample = steady(lambda at=at: dataset[at])  # type: ignore[misc]
@@ -87,60 +81,73 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
     else:
         return Below(dataset=dataset, sizes=tuple(map(len, kept.values())), digest=_digest(kept))
     raise NotCacheable(
-        f"the samples of {type(dataset).__name__} are random, and {where}; put the cache around "
+        f"the samples of {type(dataset).__name__} are random, and {found}; put the cache around "
         "the part that reads and decodes, and transform what comes out of it"
     )
 
 
-def refuse_epochs(dataset: Any) -> None:
-    """Random numbers that follow from the epoch alone look fixed as long as it does not change."""
-    inside = [getattr(dataset, "dataset", None), *_several(getattr(dataset, "datasets", None))]
-    for one in inside:
-        if one is not None and one is not dataset:
-            refuse_epochs(one)
-    if callable(getattr(dataset, "set_epoch", None)):
-        name = type(dataset).__name__
-        raise NotCacheable(
-            f"{name} has `set_epoch`: its samples change with the epoch, and a cache would keep "
-            f"those of the first. Put the cache around what {name} reads from, and {name} around "
-            "the cache"
-        )
+def _below_the_transform(dataset: Any, indices: Sequence[int]) -> Below | str:
+    """Or why not."""
+    try:
+        transform = transform_of(dataset)
+        if transform is None:
+            return "it has no `transform` to look into"
+        passed = Passed()
+        kept = _untransformed(with_transforms(dataset, [passed]), indices)
+    except CannotShorten as problem:
+        return str(problem)
+    except Exception as problem:  # it cannot do without its transform, or it cannot be kept
+        return _unfit(problem)
+    if kept is None:
+        return "not by its transform alone"
+    reasons = []
+    for way in _ways(transform, together=passed.values > 1):
+        reason = _unlike(dataset, way, kept)
+        if reason is None:
+            return _split(dataset, way, kept)
+        reasons.append(reason)
+    return reasons[0]
 
 
-def _several(datasets: Any) -> Sequence[Any]:
-    return datasets if isinstance(datasets, (list, tuple)) else ()
+def _unfit(problem: Exception) -> str:
+    return f"what lies below its transform cannot be had by itself ({named(problem)})"
 
 
-def transforms_of(dataset: Any) -> list[Any] | None:
-    transform = getattr(dataset, "transform", None)
-    if not callable(transform):
-        return None
-    inside = getattr(transform, "transforms", None)
-    if type(transform).__name__ == "Compose" and isinstance(inside, (list, tuple)):
-        return list(inside)
-    return [transform]
-
-
-def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | str:
-    """Under as many of the transforms as are fixed and leave the samples about their smallest.
-
-    Or why not.
-    """
-    plain, all_parts = with_transforms(dataset, []), Below(dataset=None, rest=tuple(parts))
+def _untransformed(plain: Any, indices: Sequence[int]) -> dict[int, bytes] | None:
+    """The samples as they are below the transform; None where they are not the same each time."""
     kept: dict[int, bytes] = {}
     for at in indices:
-        try:
-            sample = steady(lambda at=at: plain[at])  # type: ignore[misc]
-            if sample is None:
-                return "not by its transform alone"
-            if not _makes(dataset, all_parts, at, sample):
-                return "its transform is not the last thing that is done to them"
-        except Exception as problem:  # it cannot do without its transform, or it cannot be kept
-            return f"what lies below its transform cannot be had by itself ({named(problem)})"
+        sample = steady(lambda at=at: plain[at])  # type: ignore[misc]
+        if sample is None:
+            return None
         kept[at] = sample
+    return kept
+
+
+class Passed:
+    """A transform that does nothing, and sees whether it gets an image alone or with its target."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def __call__(self, *values: Any) -> Any:
+        self.values = max(self.values, len(values))
+        return same(*values)
+
+
+def _ways(transform: Any, *, together: bool) -> Iterator[Below]:
+    """How it may be applied: in parts, or as a whole."""
+    parts = parts_of(transform)
+    for rest in (parts,) if parts and parts[0] is transform else (parts, [transform]):
+        yield Below(dataset=None, rest=tuple(rest), together=together)
+
+
+def _split(dataset: Any, way: Below, kept: dict[int, bytes]) -> Below:
+    """Under as many of the transforms as are fixed and leave the samples about their smallest."""
+    parts = way.rest
     places = [(tuple(map(len, kept.values())), _digest(kept))]
     for part in parts:
-        one = Below(dataset=None, rest=(part,))
+        one = Below(dataset=None, rest=(part,), together=way.together)
         try:
             after = {
                 at: steady(lambda one=one, sample=sample: one.finish(unpack(sample)))  # type: ignore[misc]
@@ -160,6 +167,7 @@ def _split(dataset: Any, parts: list[Any], indices: Sequence[int]) -> Below | st
     return Below(
         dataset=with_transforms(dataset, parts[:number]),
         rest=tuple(parts[number:]),
+        together=way.together,
         told=f"samples as they are before {_name(parts[number])}",
         sizes=sizes,
         digest=digest,
@@ -178,22 +186,60 @@ def _digest(kept: dict[int, bytes]) -> str:
     return whole.hexdigest()
 
 
-def _makes(dataset: Any, rest: Below, at: int, sample: bytes) -> bool:
+def _unlike(dataset: Any, way: Below, kept: dict[int, bytes]) -> str | None:
+    """Why the transforms do not make the data set's samples of these; None where they do."""
+    try:
+        for at, sample in kept.items():
+            if not _makes(dataset, way, at, sample):
+                return "its transform is not the last thing that is done to them"
+    except Exception as problem:
+        return _unfit(problem)
+    return None
+
+
+def _makes(dataset: Any, way: Below, at: int, sample: bytes) -> bool:
     """Whether the transforms make the data set's sample of this, with the same random numbers."""
     with restored():
         reseed(at)
-        whole = pack(dataset[at])
+        whole = dataset[at]
         reseed(at)
-        return pack(rest.finish(unpack(sample))) == whole
+        if alike(way.finish(unpack(sample)), whole):
+            return True
+        reseed(at)
+        if alike(dataset[at], whole):
+            return False
+        return _hands_on(dataset, way, at, sample)
 
 
-def with_transforms(dataset: Any, parts: list[Any]) -> Any:
-    """A copy that shares everything but the transform."""
-    short = copy.copy(dataset)
-    transform = Chain(parts) if parts else same
-    short.transform = transform
-    joint = getattr(dataset, "transforms", None)
-    if joint is not None and hasattr(joint, "transform"):  # torchvision keeps it there as well
-        short.transforms = copy.copy(joint)
-        short.transforms.transform = transform
-    return short
+def _hands_on(dataset: Any, way: Below, at: int, sample: bytes) -> bool:
+    """Of transforms that draw from a generator of their own, or from the system's.
+
+    What they make cannot be compared; what they are given, and where their answer goes, can.
+    """
+    if len(way.rest) > 1 and not is_plain_chain(transform_of(dataset)):
+        return False
+    heard = Heard(way)
+    whole = with_transforms(dataset, [heard])[at]
+    again = Below(dataset=None, rest=(heard.again,), together=way.together)
+    return heard.times == 1 and alike(again.finish(unpack(sample)), whole)
+
+
+class Heard:
+    """A transform that remembers what it was given, and what it made of that."""
+
+    def __init__(self, way: Below) -> None:
+        self._apply = Chain(way.rest)
+        self._given, self._made = b"", None
+        self.times = 0
+
+    def __call__(self, *values: Any) -> Any:
+        self.times += 1
+        self._given = pack(values)
+        made = self._apply(*values)
+        self._made = copy.deepcopy(made)
+        return made
+
+    def again(self, *values: Any) -> Any:
+        if pack(values) != self._given:
+            raise ValueError("it is given something else than lies below it")
+        return self._made

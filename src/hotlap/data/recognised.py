@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from hotlap.data import layers
+from hotlap.data import shortening
 from hotlap.data.fitting import spread_out
 from hotlap.data.labelled import Labelled
 from hotlap.data.randomness import reseed, restored
@@ -43,7 +43,7 @@ def recognise(dataset: Any) -> Recognised:
     images, labels = _content(dataset)
     if getattr(dataset, "target_transform", None) is not None:
         raise NotRecognised("its labels are transformed")
-    parts = layers.transforms_of(dataset) or []
+    parts = shortening.transforms_of(dataset) or []
     found = Recognised(images=images, labels=labels, transform=Compose(translated(parts)))
     _compare(dataset, found, parts)
     return found
@@ -174,10 +174,11 @@ FIXED = ("ToTensor", "ToImage", "PILToTensor", "ToDtype", "Normalize")
 def _compare(dataset: Any, found: Recognised, parts: list[Any]) -> None:
     """Some samples, without what is random, both ways."""
     fixed = [part for part in parts if type(part).__name__ in FIXED]
-    plain = layers.with_transforms(dataset, fixed)
+    plain = shortening.with_transforms(dataset, fixed)
     mine = Compose(translated(fixed))
     for at in spread_out(len(dataset)):
-        image, label = plain[at]
+        with restored():
+            image, label = plain[at]
         if int(label) != int(found.labels[at]):
             raise NotRecognised(f"the label of sample {at} is {label}, not what its labels say")
         made = mine(found.images[at : at + 1])[0]

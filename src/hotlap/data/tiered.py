@@ -26,17 +26,12 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from hotlap.data import (
-    budgets,
-    fitting,
-    identity,
-    layers,
-    meeting,
-    randomness,
-)
+from hotlap.data import budgets, fitting, generators, identity, layers, meeting, randomness
 from hotlap.data.counting import Counts
+from hotlap.data.epochs import refuse_epochs
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
+from hotlap.data.noting import Noted
 from hotlap.data.ondevice import OnDevice
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.shelf import Shelf
@@ -78,16 +73,18 @@ class Tiered(Dataset):  # type: ignore[misc]
         self._smallest = NONE_SEEN  # bytes of a packed sample
         self._some_random = False
         self._key: str | None = None
+        self._outdated: str | None = None
         self._begin()
 
     def _begin(self) -> None:
         """Looks at the data set as it is now; what is kept stays if it is of the same data."""
-        layers.refuse_epochs(self._source)
         self._samples = _length(self._source)
-        before = identity.attributes(self._source)
-        probes = fitting.probe(self._source, self._samples)
-        self.probes = tuple(probes.indices)  # the samples that were looked at
-        self.below = layers.below(self._source, self.probes)
+        noted, before = Noted(self._source), identity.attributes(self._source)
+        with generators.restored(self._source):
+            refuse_epochs(self._source)
+            probes = fitting.probe(self._source, self._samples)
+            self.probes = tuple(probes.indices)  # the samples that were looked at
+            self.below = layers.below(self._source, self.probes)
         facts = self._facts(before)
         key = identity.key(facts)
         if key != self._key:
@@ -96,6 +93,8 @@ class Tiered(Dataset):  # type: ignore[misc]
         self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=self._sizes)
         if key != self._key:
             self._open(key, facts)
+        noted.settle(closely=True)
+        self._noted, self._outdated = noted, None
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _open(self, key: str, facts: dict[str, Any]) -> None:
@@ -128,7 +127,7 @@ class Tiered(Dataset):  # type: ignore[misc]
     # Being a data set --------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return self._samples
+        return len(self._source) if self._is_outdated() else self._samples
 
     def __getitem__(self, index: Any) -> Any:
         (sample,) = self._samples_of([index])
@@ -152,21 +151,52 @@ class Tiered(Dataset):  # type: ignore[misc]
         """Set on the data set, as it would be without the cache; that may make it another one."""
         if name.startswith("_") or name in OWN:
             super().__setattr__(name, value)
-        else:
-            setattr(self._source, name, value)
+            return
+        setattr(self._source, name, value)
+        try:
             self._begin()
+        except Exception as problem:
+            self._outdated = name
+            _warn(f"with `{name}` as it is now nothing is cached any more: {problem}")
 
     # Samples -----------------------------------------------------------------------------------
 
+    def outdated(self) -> str | None:
+        """What was changed on the data set itself; from then on it is asked, and nothing kept."""
+        return self._outdated or self._noted.change(closely=True)
+
+    def _is_outdated(self) -> bool:
+        if self._outdated is None:
+            self._outdated = self._noted.change()
+            if self._outdated is not None:
+                _warn(
+                    f"`{self._outdated}` was changed on the data set, behind the cache: all "
+                    "samples come from the data set from here on. Set it on the cache, or make "
+                    "another one"
+                )
+        return self._outdated is not None
+
     def _samples_of(self, indices: Sequence[Any]) -> list[Any]:
+        if self._is_outdated():
+            return self._uncached(indices)
         places = [self._place(index) for index in indices]
         found = [self._cached(place) for place in places]
         missing = [at for at, sample in enumerate(found) if sample is MISSING]
         for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
             found[at] = sample
-        return [
+        finished = [
             sample if sample is MISSING else self._finished(place, sample)
             for place, sample in zip(places, found, strict=True)
+        ]
+        if missing or self.below.rest:
+            self._noted.settle()
+        return finished
+
+    def _uncached(self, indices: Sequence[Any]) -> list[Any]:
+        samples = self._asked(self._source, indices)
+        return [
+            sample if sample is MISSING else self._on_device(index, sample, keep=False)
+            for index, sample in zip(indices, samples, strict=True)
         ]
 
     def _place(self, index: Any) -> int:
@@ -218,7 +248,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         The samples looked at first were not random, but others may be.
         """
         before = randomness.state() if indices else ()
-        samples = self._asked(indices)
+        samples = self._asked(self.below.dataset, indices)
         moved = bool(indices) and randomness.state() != before
         if moved:
             self._say_random(indices)
@@ -227,8 +257,8 @@ class Tiered(Dataset):  # type: ignore[misc]
             for index, sample in zip(indices, samples, strict=True)
         ]
 
-    def _asked(self, indices: list[int]) -> list[Any]:
-        at_once = getattr(self.below.dataset, "__getitems__", None)
+    def _asked(self, dataset: Any, indices: Sequence[Any]) -> list[Any]:
+        at_once = getattr(dataset, "__getitems__", None)
         if at_once is not None and len(indices) > 1:
             try:
                 samples = list(at_once(indices))
@@ -236,11 +266,11 @@ class Tiered(Dataset):  # type: ignore[misc]
                 samples = []
             if len(samples) == len(indices):
                 return samples
-        return [self._asked_alone(index) for index in indices]
+        return [self._asked_alone(dataset, index) for index in indices]
 
-    def _asked_alone(self, index: int) -> Any:
+    def _asked_alone(self, dataset: Any, index: Any) -> Any:
         try:
-            return self.below.dataset[index]
+            return dataset[index]
         except Exception as problem:
             self.failures.met(index, problem)
             return MISSING

@@ -30,6 +30,11 @@ class Wanted:
             tell(f"path={str(self.path)!r} holds nothing without a budget: disk='200 GB'")
         if self.device and self.on.type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"device={self.device!r} needs a CUDA device, and there is none here")
+        if "%" in str(self.device) and self.on.type != "cuda":
+            raise ValueError(
+                f"device={self.device!r} is a share of a GPU's memory, and the device is "
+                f"{self.on}; say bytes or '2 GB'"
+            )
         self._parsed(held=0)
 
     def sizes(self, key: str, samples: int, tell: Tell) -> dict[str, int]:

@@ -7,7 +7,8 @@ made from them in a few operations: the same samples in the same order as the lo
 transformed with the same distribution, each sample with random numbers of its own. RandomCrop,
 RandomHorizontalFlip, ToTensor and Normalize are known, in the old and the new form, and all of
 `hotlap.data.transforms`; a few samples are compared with the data set's own first. Loaders with
-anything that is not known are left alone.
+anything that is not known are left alone, and so is a data set from where the script sets something
+on it.
 
 ## Why it helps
 Reading, decoding, augmenting and collating 128 small images one by one takes tens of milliseconds
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import loading, reading
+from hotlap.optimizations import loading, originals, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -83,6 +84,7 @@ class Served:
         self._torch = training.torch
         self._considered: dict[int, Any] = {}  # by id: a data set may not hash
         self._resident: dict[int, Any] = {}
+        self._noted: dict[int, Any] = {}
 
     def consider(self, arguments: dict[str, Any]) -> None:
         reason = loading.unusual_batches(self._torch, arguments)
@@ -126,12 +128,18 @@ class Served:
             return None
         if key not in self._resident:
             self._resident[key] = self._make(loader.dataset)
+        what = None if self._resident[key] is None else self._noted[key].change(closely=True)
+        if what is not None:  # what lies on the device is the data set as it was
+            self._training.refused(NAME, originals.changed(what))
+            self._resident[key] = None
         return self._resident[key]
 
     def _make(self, dataset: Any) -> Any:
+        from hotlap.data.noting import Noted
         from hotlap.data.recognised import recognise
         from hotlap.data.resident import DeviceDataset
 
+        self._noted[id(dataset)] = Noted(dataset)
         device = self._training.device or self._torch.device("cpu")
         try:
             found = recognise(dataset)

@@ -5,7 +5,8 @@ The training loader's data set keeps its samples in memory that all workers and 
 share, up to a share of what is free, and never so much that the machine would swap. Nothing is
 evicted; what does not fit comes from the source as before. Random transforms stay random: the cache
 lies below the first of them, where it can be found; else the data set is left alone, and so is one
-whose samples are made about as fast as they could be taken from a cache.
+whose samples are made about as fast as they could be taken from a cache. Where the script sets
+something on its data set between epochs, samples come from the data set again from there on.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.
@@ -25,6 +26,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
+from hotlap.optimizations.originals import Originals
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -66,6 +68,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     share = f"{min(100, int(settings.get('percent', USUAL)))}%"
     trials = os.environ.get(FOLDER_VARIABLE)
+    originals = Originals(training, NAME)
 
     def change(arguments: dict[str, Any]) -> None:
         dataset = arguments.get("dataset")
@@ -85,6 +88,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if faster < WORTH_IT:
             training.refused(NAME, "its samples are made about as fast as a cache could give them")
             return
+        originals.replaced(dataset, cached, cached.outdated)
         arguments["dataset"] = cached
 
     training.change_loaders(NAME, change)

@@ -5,7 +5,8 @@ Where the training set's transform ends with torchvision's ToTensor and Normaliz
 `hotlap.data.Labelled` whose transform ends with Normalize, the loader hands out the images before
 that: a quarter of the bytes from worker to training process and from there to the device. The rest
 is then done for the whole batch, on the device. That the samples are the same is checked on a few
-of them, with the same random numbers.
+of them, with the same random numbers. Where the script sets something on its data set between
+epochs, the loader is left alone from there on.
 
 ## Why it helps
 Converting and normalising on the CPU can cost more than cropping and flipping, and floats are four
@@ -25,6 +26,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
+from hotlap.optimizations.originals import Originals
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -80,6 +82,7 @@ class Bytes:
 
     def __init__(self, training: Training) -> None:
         self._training = training
+        self._originals = Originals(training, NAME)
         self._after: dict[int, tuple[Any, Any]] = {}  # by id: the data set, and its transform
 
     def change(self, arguments: dict[str, Any]) -> None:
@@ -87,12 +90,21 @@ class Bytes:
         if reason is not None:
             self._training.refused(NAME, reason)
             return
+        from hotlap.data.noting import Noted
+
+        own = arguments.get("dataset")
         try:
-            dataset, after = without_floats(arguments.get("dataset"))
+            noted = Noted(own)
+            dataset, after = without_floats(own)
+            noted.settle(closely=True)
         except Exception as problem:  # not recognised, or a data set with a will of its own
             self._training.refused(NAME, loading.in_short(problem))
             return
         self._after[id(dataset)] = (dataset, after)
+        put = getattr(dataset, "transform", None)
+        self._originals.replaced(
+            own, dataset, lambda: _set_anew(own, dataset, put) or noted.change(closely=True)
+        )
         arguments["dataset"] = dataset
 
     def finish_batches_of(self, kind: Any) -> None:
@@ -115,13 +127,22 @@ class Bytes:
         return [after(images.to(device, non_blocking=True)), *rest]
 
 
+def _set_anew(own: Any, dataset: Any, put: Any) -> str | None:
+    """A transform that a script sets on the data set in its loader is meant for its own."""
+    now = getattr(dataset, "transform", None)
+    if now is put:
+        return None
+    own.transform = now
+    return "transform"
+
+
 def without_floats(dataset: Any) -> tuple[Any, Any]:
     """A data set that hands out bytes, and what makes its own samples of a batch of them."""
-    from hotlap.data import layers
+    from hotlap.data import shortening
     from hotlap.data.fitting import spread_out
     from hotlap.data.recognised import NotRecognised
 
-    parts = layers.transforms_of(dataset)
+    parts = shortening.transforms_of(dataset)
     if not parts:
         raise NotRecognised(f"{type(dataset).__name__} has no `transform` to look into")
     shorter, after = _of_ours(dataset, parts) or _of_torchvision(dataset, parts)
@@ -132,17 +153,17 @@ def without_floats(dataset: Any) -> tuple[Any, Any]:
 
 def _of_ours(dataset: Any, parts: list[Any]) -> tuple[Any, Any] | None:
     """A `hotlap.data.Labelled`: its images are bytes until the transform that normalises them."""
-    from hotlap.data import layers
+    from hotlap.data import shortening
     from hotlap.data.labelled import Labelled
     from hotlap.data.transforms import Compose, Convert, Normalize
 
     if type(dataset) is not Labelled or not isinstance(parts[-1], (Convert, Normalize)):
         return None
-    return layers.with_transforms(dataset, parts[:-1]), Compose(parts[-1:])
+    return shortening.with_transforms(dataset, parts[:-1]), Compose(parts[-1:])
 
 
 def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
-    from hotlap.data import layers
+    from hotlap.data import shortening
     from hotlap.data.recognised import NotRecognised, translated
     from hotlap.data.transforms import Compose
 
@@ -150,10 +171,11 @@ def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
     if "ToTensor" not in names:
         raise NotRecognised("its transform has no ToTensor")
     place = names.index("ToTensor")
-    if names[place + 1 :] not in ([], ["Normalize"]):
-        raise NotRecognised(f"after ToTensor comes {names[place + 1]}")
+    known = place + 1 if names[place + 1 : place + 2] == ["Normalize"] else place
+    if names[known + 1 :]:
+        raise NotRecognised(f"after {names[known]} comes {names[known + 1]}")
     after = Compose(translated(parts[place:]))
-    return layers.with_transforms(dataset, [*parts[:place], as_bytes]), after
+    return shortening.with_transforms(dataset, [*parts[:place], as_bytes]), after
 
 
 def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:

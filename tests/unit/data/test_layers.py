@@ -246,3 +246,111 @@ def test_the_transform_that_torchvision_keeps_twice_is_taken_out_of_both():
     found = layers.below(Vision(Compose(Flip(), ToTensor())), INDICES)
     assert isinstance(found.dataset[2][0], Image.Image)
     assert len(found.rest) == 2
+
+
+class Image8(torch.Tensor):
+    """As torchvision's tv_tensors: no cache keeps them."""
+
+
+class ToImage:
+    def __call__(self, image):
+        return torch.from_numpy(numpy.array(image)).permute(2, 0, 1).float().as_subclass(Image8)
+
+
+class Halve:
+    def __call__(self, image):
+        return image / 2
+
+
+def test_what_comes_out_above_the_cache_may_be_of_any_kind():
+    photos = Photos(Compose(ToImage(), Noise(), Halve()))
+    found = layers.below(photos, INDICES)
+    assert [type(one).__name__ for one in found.rest] == ["ToImage", "Noise", "Halve"]
+    assert isinstance(found.finish(found.dataset[3])[0], Image8)
+
+
+class Target(Photos):
+    """As torchvision's VisionDataset with `transforms`: for an image and its target."""
+
+    def __init__(self, transforms):
+        super().__init__()
+        self.transforms = transforms
+
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return self.transforms(image, {"label": label})
+
+
+class Mirror:
+    def __call__(self, image, target):
+        if torch.rand(()) < 0.5:
+            return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), {**target, "mirrored": True}
+        return image, {**target, "mirrored": False}
+
+
+class Shrink:
+    def __call__(self, image, target):
+        return image.resize((4, 4)), {**target, "scale": 2}
+
+
+class Both(Compose):
+    def __call__(self, image, target):
+        for one in self.transforms:
+            image, target = one(image, target)
+        return image, target
+
+
+Both.__name__ = "Compose"
+
+
+def test_the_cache_goes_below_a_transform_of_image_and_target():
+    found = layers.below(Target(Both(Shrink(), Mirror())), INDICES)
+    assert [type(one).__name__ for one in found.rest] == ["Mirror"]
+    assert found.dataset[3][0].size == (4, 4)
+    assert found.dataset[3][1] == {"label": 3, "scale": 2}
+    seen = {found.finish(found.dataset[3])[1]["mirrored"] for _ in range(40)}
+    assert seen == {True, False}
+
+
+class Boxes:
+    """Does something to the target only where there is something to do."""
+
+    def __call__(self, image, target=None):
+        image = image.rotate(90) if torch.rand(()) < 0.5 else image
+        if target is None:
+            return image
+        return image, target if target["label"] < 5 else {"label": -1}
+
+
+def test_a_transform_that_is_given_the_target_gets_it_also_where_that_did_not_matter():
+    found = layers.below(Target(Boxes()), [0, 1, 2])
+    assert found.finish(found.dataset[7])[1] == {"label": -1}
+
+
+class Shaken:
+    """Draws from a generator of its own."""
+
+    def __init__(self):
+        self.generator = numpy.random.default_rng(0)
+
+    def __call__(self, image):
+        drawn = self.generator.integers(0, 256, (8, 8, 3), dtype=numpy.uint8)
+        return Image.fromarray(drawn ^ numpy.asarray(image.resize((8, 8))))
+
+
+@pytest.mark.parametrize("transform", [Shaken(), Compose(Smaller(), Shaken(), ToTensor())])
+def test_a_transform_with_a_generator_of_its_own_stays_above_the_cache(transform):
+    found = layers.below(Photos(transform), INDICES)
+    assert found.rest == (transform,)
+    assert isinstance(found.dataset[3][0], Image.Image)
+
+
+def test_of_torchvisions_compose_the_fixed_part_is_done_once_before_such_a_one(monkeypatch):
+    monkeypatch.setattr(Compose, "__module__", "torchvision.transforms.transforms")
+    found = layers.below(Photos(Compose(Smaller(), Shaken(), ToTensor())), INDICES)
+    assert [type(one).__name__ for one in found.rest] == ["Shaken", "ToTensor"]
+
+
+def test_what_is_done_after_such_a_one_is_seen():
+    with pytest.raises(NotCacheable, match="is not the last thing"):
+        layers.below(Later(Compose(Shaken(), ToTensor())), INDICES)

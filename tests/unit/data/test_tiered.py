@@ -182,6 +182,7 @@ def test_a_stream_has_no_samples_to_keep():
             "needs a CUDA device",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is one"),
         ),
+        ({"device": "50%", "on": "cpu"}, "is a share of a GPU's memory"),
         ({"on_error": "ignore"}, "'raise' or 'skip'"),
     ],
 )

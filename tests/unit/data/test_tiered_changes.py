@@ -3,10 +3,11 @@
 import pytest
 import torch
 from numbers_kept import MB, Numbers
-from torch.utils.data import ConcatDataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from hotlap.data.concurrent import Concurrent
 from hotlap.data.layers import NotCacheable
+from hotlap.data.order import Order, seeded
 from hotlap.data.superres import Pairs
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.data.tiered import Tiered
@@ -53,6 +54,32 @@ def test_what_such_a_set_reads_can_be_cached():
         assert torch.equal(data[3][1], plain[3][1])
 
 
+class Drawn(Numbers):
+    def __init__(self, epoch_of):
+        super().__init__()
+        self.epoch_of = epoch_of
+
+    def __getitem__(self, index):
+        return seeded(0, self.epoch_of(index), index).initial_seed()
+
+
+@pytest.mark.parametrize("around", [lambda data: data, Concurrent])
+@pytest.mark.parametrize(
+    "epoch_of", [lambda index: index.epoch, lambda index: getattr(index, "epoch", 0)]
+)
+def test_a_set_that_asks_its_indices_for_their_epoch_is_refused(epoch_of, around):
+    with pytest.raises(NotCacheable, match="asks its indices for their `epoch`"):
+        Tiered(around(Drawn(epoch_of)), ram=MB)
+
+
+def test_an_order_that_tells_the_epoch_is_nothing_to_other_sets():
+    cached = Tiered(Numbers(), ram=MB)
+    order = Order(40, shuffle=False, with_epoch=True)
+    for _ in range(2):
+        assert [cached[index][1] for index in order] == [0, 1] * 20
+    assert cached.hits()["ram"] == 40
+
+
 @pytest.mark.parametrize("name", ["transform", "factor"])
 def test_an_attribute_is_set_on_the_data_set_and_its_samples_follow(name):
     source = Scaled()
@@ -91,3 +118,88 @@ def test_a_worker_that_makes_other_samples_does_without_the_cache(monkeypatch):
     for _ in range(2):
         assert whole(cached) == [3.0 * index for index in range(40)]
     assert cached.used["ram"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ["transform", "factor"])
+def test_what_is_set_on_the_data_set_itself_is_seen(name, workers):
+    """Workers see it by themselves, and the training process when it asks for the length."""
+    source = Scaled()
+    loader = DataLoader(Tiered(source, ram=MB), batch_size=8, num_workers=workers)
+    assert torch.cat(list(loader)).tolist() == list(range(40))
+    setattr(source, name, 3 if name == "factor" else lambda value: value * 3)
+    with pytest.warns(UserWarning, match=f"`{name}` was changed on the data set"):
+        assert torch.cat(list(loader)).tolist() == [3.0 * index for index in range(40)]
+    assert torch.cat(list(loader)).tolist() == [3.0 * index for index in range(40)]
+    assert loader.dataset.outdated() == name
+
+
+def test_set_through_the_cache_it_is_cached_again():
+    source = Scaled()
+    cached = Tiered(source, ram=MB)
+    source.factor = 3
+    with pytest.warns(UserWarning, match="behind the cache"):
+        assert whole(cached) == [3.0 * index for index in range(40)]
+    cached.factor = 4
+    for _ in range(2):
+        assert whole(cached) == [4.0 * index for index in range(40)]
+    assert cached.hits()["ram"] == 40
+
+
+class Sharded(Scaled):
+    """Opens a file when it comes to the samples in it, and none for those looked at first."""
+
+    def __getitem__(self, index):
+        if index % 8 == 3:
+            self.file = open(__file__).close() or object()
+        return super().__getitem__(index)
+
+
+def test_what_the_data_set_opens_while_it_is_read_keeps_the_cache():
+    cached = Tiered(Sharded(), ram=MB)
+    for _ in range(2):
+        assert whole(cached) == list(range(40))
+    assert cached.hits()["ram"] == 40
+
+
+def test_a_data_set_that_becomes_shorter_has_its_new_length():
+    source = Numbers()
+    cached = Tiered(source, ram=MB)
+    source.count = 10
+    with pytest.warns(UserWarning, match="`count`"):
+        assert len(cached) == 10
+
+
+def test_what_cannot_be_cached_any_more_is_not_and_training_goes_on():
+    source = Scaled()
+    cached = Tiered(source, ram=MB)
+    with pytest.warns(UserWarning, match="`factor` as it is now nothing is cached"):
+        cached.factor = Chance()
+    assert cached[3] != cached[3]
+    assert cached.outdated() == "factor"
+
+
+class Chance:
+    def __rmul__(self, index):
+        return index * torch.rand(()).item()
+
+
+class Seldom:
+    """Makes something for itself the first time it comes to need it, long after the first looks."""
+
+    def __init__(self):
+        self.calls, self.table = iter(range(1000)), None
+
+    def __call__(self, value):
+        if next(self.calls) > 100:
+            self.table = self.table or object()
+        return value + torch.rand(())
+
+
+def test_what_a_transform_makes_for_itself_keeps_the_cache():
+    cached = Tiered(Scaled(Seldom()), ram=MB)
+    for _ in range(5):
+        whole(cached)
+    assert cached.transform.table is not None
+    assert cached.hits()["ram"] == 160

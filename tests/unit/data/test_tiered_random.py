@@ -62,3 +62,38 @@ def test_samples_that_are_not_kept_come_on_the_device_too():
     cached = Tiered(Sometimes(DRAWS["torch"]), ram=0, device=MB, on="cpu")
     assert float(cached[7]) != float(cached[7])
     assert cached.used["device"] == 0
+
+
+class Shaken(Numbers):
+    """Its transform draws from a generator of its own, which may be of any library."""
+
+    def __init__(self, draw, generator):
+        super().__init__()
+        self.transform = Drawing(draw, generator)
+
+    def __getitem__(self, index):
+        return self.transform(torch.tensor(float(index)))
+
+
+class Drawing:
+    def __init__(self, draw, generator):
+        self.draw, self.generators = draw, [generator]
+
+    def __call__(self, value):
+        return value + self.draw(self.generators[0])
+
+
+OWN = {
+    "torch": (lambda one: torch.rand((), generator=one), torch.Generator),
+    "random": (lambda one: one.random(), lambda: random.Random(0)),
+    "numpy": (lambda one: one.random(), lambda: numpy.random.default_rng(0)),
+    "numpy, old": (lambda one: one.randn(), lambda: numpy.random.RandomState(0)),
+}
+
+
+@pytest.mark.parametrize(("draw", "make"), OWN.values(), ids=OWN)
+def test_a_generator_of_a_transforms_own_draws_what_it_would_without_the_cache(draw, make):
+    plain, cached = Shaken(draw, make()), Tiered(Shaken(draw, make()), ram=MB)
+    for _ in range(2):
+        assert [cached[index] for index in range(40)] == [plain[index] for index in range(40)]
+    assert cached.hits()["ram"] == 40

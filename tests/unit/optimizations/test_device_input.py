@@ -191,3 +191,31 @@ told["x"] = len(content(DataLoader(Mixed(images, labels, Normalize(0.5, 0.2)), b
     )
     assert run.done["device-input"]["status"] != "applied"
     assert "Mixed is no image set in memory that is known" in run.done["device-input"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("targets", "data.targets = [9 - label for label in data.targets]"),
+        ("transform", "data.transform = Compose([ToTensor()])"),
+        ("data", "data.data = 255 - data.data"),
+        ("data", "data.data //= 2"),
+        ("targets", "data.targets[7] = 0"),
+    ],
+)
+def test_what_the_script_changes_on_its_data_set_changes_the_batches(train, name, change):
+    script = (
+        VISION
+        + f"""
+data = CIFAR10(Compose([ToTensor(), normal]))
+loader = DataLoader(data, batch_size=16)
+told["first"] = content(loader)
+{change}
+told["then"] = [content(loader), content(loader)]
+"""
+    )
+    plain, served = train({}, script), train(INPUT, script)
+    assert flat(served.told["first"]) == pytest.approx(flat(plain.told["first"]), abs=1e-5)
+    assert served.told["then"] == plain.told["then"]
+    told = f"the script changes `{name}` of its data set while it trains"
+    assert served.done["device-input"]["except"] == told

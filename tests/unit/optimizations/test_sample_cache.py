@@ -58,6 +58,20 @@ told["epochs"] = [epoch(loader), epoch(loader)]
     assert all(a != b for a, b in zip(first, second, strict=True))
 
 
+def test_random_transforms_draw_the_numbers_they_would_draw_without_it(train):
+    script = (
+        DATA
+        + """
+torch.manual_seed(0)
+loader = DataLoader(Slow(lambda x: x + torch.rand(1)), batch_size=4, shuffle=True)
+told["epochs"] = [epoch(loader), epoch(loader)]
+"""
+    )
+    plain, cached = train({}, script), train(CACHE, script)
+    assert cached.done["sample-cache"]["status"] == "applied"
+    assert cached.told == plain.told
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -90,3 +104,36 @@ def test_trials_leave_their_samples_to_those_that_follow(train, tmp_path):
     install += "named('sample-cache').install(training, {'percent': 10})\n"
     runs = [train({}, script + install + again) for _ in range(2)]
     assert [run.told["made"] for run in runs] == [20, 0]
+
+
+CHANGING = """
+class Noisy(Slow):
+    epoch, targets = 0, None
+    def __getitem__(self, index):
+        return super().__getitem__(index) + 100 * self.epoch
+
+data = Noisy()
+loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=WORKERS)
+torch.manual_seed(0)
+told["epochs"] = []
+for number in range(4):
+    if number > 1:
+        CHANGE
+    told["epochs"].append(epoch(loader))
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("epoch", "data.epoch = number"),
+        ("transform", "data.transform = lambda x: x - number"),
+    ],
+)
+def test_what_the_script_changes_on_its_data_set_changes_the_samples(train, name, change, workers):
+    script = DATA + CHANGING.replace("CHANGE", change).replace("WORKERS", str(workers))
+    plain, cached = train({}, script), train(CACHE, script)
+    assert cached.told == plain.told
+    done = cached.done["sample-cache"]
+    assert done["except"] == f"the script changes `{name}` of its data set while it trains"

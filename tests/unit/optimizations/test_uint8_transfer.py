@@ -41,6 +41,26 @@ told["outside"] = str(x.dtype)
     assert run.told == {"inside": "torch.uint8", "outside": "torch.float32"}
 
 
+@pytest.mark.parametrize(
+    "around", ["torch.utils.data.Subset(data, range(3, 30))", "Concurrent(data, threads=2)"]
+)
+def test_the_transform_may_be_that_of_a_set_inside(train, around):
+    script = (
+        PHOTOS
+        + f"""
+from hotlap.data import Concurrent
+data = Photos(Compose([ToTensor(), normal]))
+loader = DataLoader({around}, batch_size=16)
+told["inside"] = str(loader.dataset[0][0].dtype)
+told["x"], told["own"] = content(loader), str(data[0][0].dtype)
+"""
+    )
+    plain, run = train({}, script), train(BYTES, script)
+    assert run.done["uint8-transfer"]["status"] == "applied"
+    assert (run.told["inside"], run.told["own"]) == ("torch.uint8", "torch.float32")
+    assert flat(run.told["x"]) == pytest.approx(flat(plain.told["x"]), abs=1e-5)
+
+
 def test_what_belongs_to_an_image_may_be_a_tensor(train):
     script = (
         PHOTOS
@@ -77,6 +97,10 @@ told["dtype"] = str(data[0][0].dtype)
         (
             "Photos(Compose([ToTensor(), RandomRotation([])]))",
             "after ToTensor comes RandomRotation",
+        ),
+        (
+            "Photos(Compose([ToTensor(), normal, RandomRotation([])]))",
+            "after Normalize comes RandomRotation",
         ),
         ("Photos(Compose([lambda image: torch.ones(1)]))", "no ToTensor"),
         ("TensorDataset(torch.ones(8))", "no `transform` to look into"),
@@ -129,3 +153,33 @@ told["x"] = len(DataLoader(Labelled(images, torch.arange(40), Flip()), batch_siz
 """,
     )
     assert run.done["uint8-transfer"]["status"] != "applied"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("targets", "data.targets = [9 - label for label in data.targets]"),
+        ("transform", "data.transform = Compose([ToTensor()])"),
+        ("transform", "loader.dataset.transform = Compose([ToTensor()])"),
+        ("targets", "data.targets[7] = 0"),
+        ("data", "data.data, data.targets = data.data[:7], data.targets[:7]"),
+    ],
+)
+def test_what_the_script_changes_on_its_data_set_changes_the_batches(train, name, change):
+    script = (
+        PHOTOS
+        + f"""
+data = Photos(Compose([ToTensor(), normal]))
+loader = DataLoader(data, batch_size=16, shuffle=True)
+torch.manual_seed(0)
+told["first"] = content(loader)
+{change}
+told["then"] = [content(loader), content(loader)]
+told["own"] = loader.dataset is data
+"""
+    )
+    plain, run = train({}, script), train(BYTES, script)
+    assert flat(run.told.pop("first")) == pytest.approx(flat(plain.told.pop("first")), abs=1e-5)
+    assert run.told == plain.told
+    told = f"the script changes `{name}` of its data set while it trains"
+    assert run.done["uint8-transfer"]["except"] == told

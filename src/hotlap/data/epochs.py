@@ -1,0 +1,61 @@
+"""Data sets whose samples change with the epoch: they look fixed as long as it does not change."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from hotlap.data.fitting import spread_out
+from hotlap.data.order import Drawn
+from hotlap.data.randomness import restored
+
+ASKED = 2  # samples
+
+
+class NotCacheable(ValueError):
+    """The samples are not the same each time, and where that begins was not found."""
+
+
+def refuse_epochs(dataset: Any) -> None:
+    """A cache would keep the samples of the first epoch."""
+    _refuse_set_epoch(dataset)
+    for at in spread_out(len(dataset), ASKED):
+        index = Watched(at)
+        with restored(), contextlib.suppress(Exception):  # it is told when it is asked for
+            dataset[index]
+        if index.asked:
+            _refuse(dataset, "asks its indices for their `epoch`")
+
+
+class Watched(Drawn):
+    """An index that sees whether it is asked for its epoch."""
+
+    asked = False
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
+        self.asked = True
+        return 0
+
+
+def _refuse_set_epoch(dataset: Any) -> None:
+    inside = [getattr(dataset, "dataset", None), *_several(getattr(dataset, "datasets", None))]
+    for one in inside:
+        if one is not None and one is not dataset:
+            _refuse_set_epoch(one)
+    if callable(getattr(dataset, "set_epoch", None)):
+        _refuse(dataset, "has `set_epoch`")
+
+
+def _refuse(dataset: Any, what: str) -> None:
+    name = type(dataset).__name__
+    raise NotCacheable(
+        f"{name} {what}: its samples change with the epoch, and a cache would keep "
+        f"those of the first. Put the cache around what {name} reads from, and {name} around "
+        "the cache"
+    )
+
+
+def _several(datasets: Any) -> Sequence[Any]:
+    return datasets if isinstance(datasets, (list, tuple)) else ()
