@@ -6,7 +6,8 @@ that is killed in between leaves a hole and nothing else. What is read is checke
 a sample that is damaged is forgotten, said once, and written anew.
 
 Several processes may fill at once: samples are written under a lock the kernel releases with its
-holder. A full disk ends the filling, not the training.
+holder. A full disk ends the filling, not the training. Nothing is mapped: a file that someone cuts
+off is read short, where a mapped one would kill its reader.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import mmap
 import os
 import struct
 import threading
@@ -62,13 +62,9 @@ class Shelf:
             self._data, self._index = self._files()
             if not self._is_ours():
                 self._begin_anew()
-            self._map_index()
-
-    def _map_index(self) -> None:
-        size = table_bytes(self.samples)
-        os.posix_fallocate(self._index, 0, size)  # a mapped file without room kills its reader
-        os.ftruncate(self._index, size)
-        self._map = mmap.mmap(self._index, size)
+            size = max(1, ENTRY.size * self.samples)
+            os.posix_fallocate(self._index, 0, size)  # later there may be no room for it
+            os.ftruncate(self._index, size)
 
     def _files(self) -> tuple[int, int]:
         return self._file("data"), self._file("index")
@@ -113,7 +109,7 @@ class Shelf:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_data", "_index", "_map", "_lock", "_opened", "_threads", "_pid"):
+        for name in ("_data", "_index", "_lock", "_opened", "_threads", "_pid"):
             del state[name]
         return state
 
@@ -134,13 +130,20 @@ class Shelf:
         return packed
 
     def _sound(self, index: int) -> bytes | None:
-        raw = self._map[ENTRY.size * index : ENTRY.size * (index + 1)]
+        raw = self._entry(index)
         where, length, checksum, own = ENTRY.unpack(raw)
         if length and _own_sum(index, raw[: BODY.size]) == own:
             packed = self._read(where, length)
             if len(packed) == length and zlib.crc32(packed) == checksum:
                 return packed
         return None
+
+    def _entry(self, index: int) -> bytes:
+        """Empty where the file ends before it, or cannot be read."""
+        try:
+            return os.pread(self._index, ENTRY.size, ENTRY.size * index).ljust(ENTRY.size, b"\0")
+        except OSError:
+            return bytes(ENTRY.size)
 
     def _read(self, where: int, length: int) -> bytes:
         if where + length > os.fstat(self._data).st_size:
@@ -156,23 +159,20 @@ class Shelf:
             self._forget(index)
 
     def _forget(self, index: int) -> None:
-        self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = bytes(ENTRY.size)
+        self._write(self._index, bytes(ENTRY.size), ENTRY.size * index)
         self._damaged += 1
         if self._damaged == 1:
             self._tell(f"sample {index} in {self.folder} is damaged; what is, is made anew")
 
     def has(self, index: int) -> bool:
-        return any(self._map[ENTRY.size * index + 8 : ENTRY.size * index + 16])
+        return any(self._entry(index)[8:16])
 
     @property
     def used(self) -> int:
-        return os.fstat(self._data).st_size + len(self._map)
+        return os.fstat(self._data).st_size + table_bytes(self.samples)
 
     def count(self) -> int:
-        return sum(length > 0 for _, length, _, _ in ENTRY.iter_unpack(self._entries()))
-
-    def _entries(self) -> bytes:
-        return self._map[: ENTRY.size * self.samples]
+        return sum(self.has(index) for index in range(self.samples))
 
     # Filling ---------------------------------------------------------------------------------
 
@@ -192,19 +192,19 @@ class Shelf:
     def _put(self, index: int, packed: bytes) -> bool:
         """With the lock: who else wants to write it comes later, and finds it there."""
         where = os.fstat(self._data).st_size
-        if self.has(index) or where + len(packed) + len(self._map) > self.budget:
+        if self.has(index) or where + len(packed) + table_bytes(self.samples) > self.budget:
             return False
         os.posix_fallocate(self._data, where, len(packed))  # a full disk says so here
-        self._write(packed, where)
+        self._write(self._data, packed, where)
         body = BODY.pack(where, len(packed), zlib.crc32(packed))
         entry = body + struct.pack("<I", _own_sum(index, body))
-        self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = entry
+        self._write(self._index, entry, ENTRY.size * index)
         return True
 
-    def _write(self, packed: bytes, where: int) -> None:
-        view = memoryview(packed)
+    def _write(self, descriptor: int, content: bytes, where: int) -> None:
+        view = memoryview(content)
         while view:
-            written = os.pwrite(self._data, view, where)
+            written = os.pwrite(descriptor, view, where)
             view, where = view[written:], where + written
 
     @contextmanager

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from hotlap.data.shelf import ENTRY, Shelf
+from hotlap.data.shelf import ENTRY, Shelf, table_bytes
 
 FORK = multiprocessing.get_context("fork")
 SAMPLES = 50
@@ -79,17 +79,16 @@ def test_two_writers_of_a_sample_take_room_for_one(make, monkeypatch):
     first, second = make(), make()
     before_the_lock(monkeypatch, first, lambda: second.put(3, sample(3)))
     assert not first.put(3, sample(3))
-    assert first.used == second.used == len(first._map) + len(sample(3))
+    assert first.used == second.used == table_bytes(SAMPLES) + len(sample(3))
     assert first.get(3) == sample(3)
 
 
 def test_an_entry_that_is_being_written_is_not_taken_for_a_damaged_one(make, monkeypatch, told):
     shelf = make()
     shelf.put(3, sample(3))
-    here = slice(ENTRY.size * 3, ENTRY.size * 4)
-    whole = shelf._map[here]
-    shelf._map[here] = whole[:16] + bytes(ENTRY.size - 16)  # half of it is there
-    before_the_lock(monkeypatch, shelf, lambda: shelf._map.__setitem__(here, whole))
+    whole = os.pread(shelf._index, ENTRY.size, ENTRY.size * 3)
+    os.pwrite(shelf._index, bytes(ENTRY.size - 16), ENTRY.size * 3 + 16)  # half of it is there
+    before_the_lock(monkeypatch, shelf, lambda: os.pwrite(shelf._index, whole, ENTRY.size * 3))
     assert shelf.get(3) == sample(3)
     assert told == []
 
@@ -159,6 +158,21 @@ def test_random_damage_is_detected_or_harmless(make, tmp_path, seed):
     assert right(make()) == SAMPLES
 
 
+@pytest.mark.parametrize("name", ["index", "data"])
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_file_that_is_cut_off_while_in_use_loses_what_was_in_it_and_no_more(
+    make, tmp_path, name, size
+):
+    shelf = make(samples=5000)
+    fill(shelf)
+    os.truncate(tmp_path / "cache" / name, size)
+    assert shelf.get(4000) is None
+    assert right(shelf) < SAMPLES
+    fill(shelf)
+    assert right(shelf) == SAMPLES
+    assert shelf.count() == SAMPLES
+
+
 def test_damage_is_said_once(make, tmp_path, told):
     fill(make())
     data = tmp_path / "cache" / "data"
@@ -174,7 +188,7 @@ def test_a_writer_that_is_killed_leaves_nothing_wrong(make):
     fill(shelf, range(10))
     child = os.fork()
     if not child:
-        shelf._write = lambda packed, where: os.kill(os.getpid(), signal.SIGKILL)
+        shelf._write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         shelf.put(20, sample(20))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
