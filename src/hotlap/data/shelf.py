@@ -6,14 +6,18 @@ that is killed in between leaves a hole and nothing else. What is read is checke
 a sample that is damaged is forgotten, said once, and written anew.
 
 Several processes may fill at once: samples are written under a lock the kernel releases with its
-holder. A full disk ends the filling, not the training. Nothing is mapped: a file that someone cuts
-off is read short, where a mapped one would kill its reader.
+holder. All that is written is paid from the budget; of what an earlier run left, what a smaller
+budget has no room for is removed. A full disk ends the filling, not the training.
+
+Nothing is mapped: a file that someone cuts off is read short, where a mapped one would kill its
+reader.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import struct
@@ -27,6 +31,7 @@ from typing import Any
 
 ENTRY = struct.Struct("<QQII")  # where, how long, sum of the sample, sum of this entry
 BODY = struct.Struct("<QQI")
+SIGN = 2048  # bytes for what the files hold, at most
 SCHEMA = 2
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -46,7 +51,7 @@ class Shelf:
         self.samples = samples
         self.budget = budget
         self.full = False
-        self._facts = facts
+        self._sign = _signed({"schema": SCHEMA, "samples": samples, **facts})
         self._tell = tell
         self._damaged = 0
         self._open()
@@ -62,9 +67,27 @@ class Shelf:
             self._data, self._index = self._files()
             if not self._is_ours():
                 self._begin_anew()
+            self._make_room()
             size = max(1, ENTRY.size * self.samples)
             os.posix_fallocate(self._index, 0, size)  # later there may be no room for it
             os.ftruncate(self._index, size)
+
+    def _make_room(self) -> None:
+        """What lies behind the end of the budget is forgotten; what lies before it stays."""
+        end, lies = self.budget - table_bytes(self.samples), os.fstat(self._data).st_size
+        if lies <= max(0, end):
+            return
+        removed = 0
+        for index in range(self.samples):
+            where, length, _, _ = ENTRY.unpack(self._entry(index))
+            if length and where + length > end:
+                self._write(self._index, bytes(ENTRY.size), ENTRY.size * index)
+                removed += 1
+        os.ftruncate(self._data, max(0, end))
+        self._tell(
+            f"{self.folder} held {lies:,} bytes of samples, more than a budget of {self.budget:,} "
+            f"has room for; {removed:,} samples were removed"
+        )
 
     def _files(self) -> tuple[int, int]:
         return self._file("data"), self._file("index")
@@ -82,30 +105,25 @@ class Shelf:
         for name in ("data", "index"):
             os.unlink(self.folder / name)
         self._data, self._index = self._files()
-        self._sign()
+        draft = self.folder / f"facts.json.{os.getpid()}"
+        draft.write_bytes(self._sign)
+        os.replace(draft, self.folder / "facts.json")
 
     def _is_ours(self) -> bool:
         """Whether the files hold what they say, and nothing stood here before."""
         sign = self.folder / "facts.json"
-        expected = {"schema": SCHEMA, "samples": self.samples, **self._facts}
         try:
-            found = json.loads(sign.read_text())
+            found = sign.read_bytes()
         except FileNotFoundError:
             if os.fstat(self._data).st_size:
                 self._tell(f"{self.folder} held files of something else; the cache is begun anew")
             return False
-        except (OSError, ValueError):
-            found = None
-        if found == expected and os.fstat(self._index).st_size in (0, ENTRY.size * self.samples):
+        except OSError:
+            found = b""
+        if found == self._sign and os.fstat(self._index).st_size in (0, ENTRY.size * self.samples):
             return True
         self._tell(f"the cache in {self.folder} is damaged or of something else; it is begun anew")
         return False
-
-    def _sign(self) -> None:
-        facts = {"schema": SCHEMA, "samples": self.samples, **self._facts}
-        draft = self.folder / f"facts.json.{os.getpid()}"
-        draft.write_text(json.dumps(facts, indent=1))
-        os.replace(draft, self.folder / "facts.json")
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
@@ -169,7 +187,8 @@ class Shelf:
 
     @property
     def used(self) -> int:
-        return os.fstat(self._data).st_size + table_bytes(self.samples)
+        files = (self._data, self._index)
+        return len(self._sign) + sum(os.fstat(file).st_size for file in files)
 
     def count(self) -> int:
         return sum(self.has(index) for index in range(self.samples))
@@ -221,7 +240,16 @@ class Shelf:
 
 def table_bytes(samples: int) -> int:
     """What is taken before there is a sample."""
-    return max(1, ENTRY.size * samples)
+    return max(1, ENTRY.size * samples) + SIGN
+
+
+def _signed(facts: dict[str, Any]) -> bytes:
+    """As text, or as its sum where it is long."""
+    text = json.dumps(facts, indent=1).encode()
+    if len(text) <= SIGN:
+        return text
+    told = {"schema": SCHEMA, "samples": facts["samples"], "sum": hashlib.sha256(text).hexdigest()}
+    return json.dumps(told, indent=1).encode()
 
 
 def _close(descriptors: list[int]) -> None:
