@@ -41,7 +41,7 @@ SETTINGS: dict[str, Any] = {"threads": int}
 USUAL = 32
 MOST = 64
 LEAST_COMPARED, MOST_COMPARED = 12, 64  # samples
-FETCHES = 1000  # by threads, of those samples
+FETCHES = 10_000  # by threads, of those samples
 EACH_SECONDS = 0.5  # for those alone, and for those by threads
 SWITCHING = 1e-6  # seconds after which another thread may go on; 5 ms hide most mistakes
 
