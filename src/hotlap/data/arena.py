@@ -79,7 +79,7 @@ class Arena:
 
     def has_room(self, size: int) -> bool:
         used, closed = HEAD.unpack_from(self._map, 0)
-        return not closed and used + _aligned(size) <= self._room
+        return not closed and used + aligned(size) <= self._room
 
     @property
     def used(self) -> int:
@@ -105,9 +105,9 @@ class Arena:
             used, closed = HEAD.unpack_from(self._map, 0)
             if ENTRY.unpack_from(self._map, entry)[1] or closed:
                 return False
-            if used + _aligned(size) > self._room:
+            if used + aligned(size) > self._room:
                 return False
-            HEAD.pack_into(self._map, 0, used + _aligned(size), closed)
+            HEAD.pack_into(self._map, 0, used + aligned(size), closed)
             where = self._start + used
             ENTRY.pack_into(self._map, entry, where, CLAIMED)
         self._map[where : where + size] = packed
@@ -151,8 +151,9 @@ def attach(handle: Handle, make: Callable[..., Arena] = Arena) -> Arena:
 
 def table_bytes(samples: int) -> int:
     """What is taken before there is a sample."""
-    return _aligned(HEAD.size + ENTRY.size * samples)
+    return aligned(HEAD.size + ENTRY.size * samples)
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """What a sample of this size takes."""
     return (size + ALIGNED - 1) // ALIGNED * ALIGNED

@@ -18,6 +18,10 @@ RETRY: tuple[type[Exception], ...] = (OSError, TimeoutError, asyncio.TimeoutErro
 # Answers, not hiccups: asking again gives the same. Naming one of them in `retry` tries it again.
 FINAL = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
+# What servers answer that may be over soon; and errors of clients, by name: the connection broke.
+AGAIN = (408, 425, 429, 500, 502, 503, 504)
+BROKEN = frozenset({"ClientConnectionError", "ClientPayloadError", "IncompleteRead"})
+
 Sleep = Callable[[threading.Event, float], object]
 
 
@@ -66,7 +70,8 @@ class Attempts:
 
     def pause(self, problem: Exception, tried: int) -> float | None:
         """Seconds to wait before the next attempt; None: there is none; raises after the last."""
-        if not isinstance(problem, self.retry):
+        by_default = self.retry == RETRY and _may_pass(problem)
+        if not by_default and not isinstance(problem, self.retry):
             return None
         meant = tuple(kind for kind in self.retry if issubclass(kind, FINAL))
         if isinstance(problem, FINAL) and not isinstance(problem, meant):
@@ -77,6 +82,15 @@ class Attempts:
             told = f"{named(problem)}; tried {tried} times (retries={self.retries})"
             raise GaveUp(told) from problem
         return float(min(LONGEST_PAUSE_SECONDS, self.backoff * 2.0 ** min(tried - 1, 60)))
+
+
+def _may_pass(problem: Exception) -> bool:
+    """What a client that is not imported here says in its own terms."""
+    for name in ("status", "status_code", "code"):
+        said = getattr(problem, name, None)
+        if isinstance(said, int):
+            return said in AGAIN  # asking further may warn: some names are out of use
+    return any(kind.__name__ in BROKEN for kind in type(problem).__mro__)
 
 
 def _is_number(value: Any) -> bool:

@@ -22,6 +22,7 @@ from hotlap.data import download, stored
 from hotlap.data.cifar_jpegs import Shots, in_folder, in_tar
 from hotlap.data.decoding import ImageError, decoded
 from hotlap.data.images import stacked
+from hotlap.data.progress import Progress
 from hotlap.errors import UsageError
 
 CLASSES = (
@@ -62,12 +63,12 @@ class Cifar10:
         *,
         train: bool = True,
         url: str = URL,
-        progress: download.Progress | None = None,
+        progress: Progress | None = None,
     ) -> Cifar10:
         """The original, fetched into `folder` the first time; `url` may be a mirror's.
 
-        `progress(bytes that are there, bytes in all)` is called as it comes; without one, lines
-        go to stderr.
+        `progress(bytes that are there, bytes in all)` is called as it comes; without one, a
+        bar is drawn on stderr, or lines where that is no terminal.
         """
 
         def make() -> Made:

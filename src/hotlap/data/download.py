@@ -13,19 +13,17 @@ import hashlib
 import http.client
 import os
 import re
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from hotlap.data import budgets
+from hotlap.data.progress import Progress, shown
 from hotlap.errors import UsageError
-
-Progress = Callable[[int, int], None]  # bytes that are there, bytes in all
 
 CHUNK = 1 << 18
 TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)  # what a server says that may be over soon
@@ -63,9 +61,9 @@ def fetch(
                 )
             return target
         part = target.with_name(target.name + ".part")
-        told = plain(target.name) if progress is None else progress
         for resumed in (_length(part) > 0, False):
-            _transfer(url, part, size, told, timeout, attempts, wait)
+            with shown(target.name) if progress is None else nullcontext(progress) as told:
+                _transfer(url, part, size, told, timeout, attempts, wait)
             found = _sha256(part)
             if found == sha256:
                 os.replace(part, target)
@@ -77,21 +75,6 @@ def fetch(
             f"{url} gave a file with the SHA-256 {found}, not {sha256}. Nothing was kept. If the"
             " file has changed on purpose, hotlap must be told; if not, try another network."
         )
-
-
-def plain(name: str) -> Progress:
-    """Progress in words on stderr: a line for every tenth."""
-    said = -1
-
-    def tell(done: int, total: int) -> None:
-        nonlocal said
-        tenth = 10 * done // max(1, total)
-        if tenth != said:
-            said = tenth
-            words = f"{name}: {done / 1e6:.0f} of {total / 1e6:.0f} MB ({10 * tenth} %)"
-            print(words, file=sys.stderr, flush=True)
-
-    return tell
 
 
 def _transfer(

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hotlap.data import arena, shelf
 from hotlap.data.failures import failure
 from hotlap.data.packing import pack
 from hotlap.data.randomness import restored
 
 SAMPLED = 6
 MORE, MORE_SECONDS = 200, 0.2  # samples that are only sized, as many as come in this time
-KEEPING = 32  # bytes
 LEAST_READ = 512  # bytes; less is what else the process did meanwhile
 
 
@@ -28,6 +28,7 @@ class Fit:
 
     samples: int
     sample_bytes: float  # packed, on average
+    ram_sample_bytes: float  # the same where it is kept in memory
     error_bytes: float  # standard error of that average
     looked_at: int  # the samples it is known from
     read_bytes: float | None  # that one sample takes to read; None where nothing was read
@@ -37,12 +38,20 @@ class Fit:
 
     @property
     def total_bytes(self) -> float:
-        return self.samples * self.sample_bytes
+        """A budget that all of it fits in, in memory or on disk: with the table."""
+        return max(self._table(name) + self.samples * self._each(name) for name in ("ram", "disk"))
 
     @property
     def most_bytes(self) -> float:
-        """With what the average may be off by, and what keeping a sample costs beside it."""
-        return self.samples * (self.sample_bytes + 2 * self.error_bytes + KEEPING)
+        """On disk, with what the average may be off by."""
+        return self._table("disk") + self.samples * (self.sample_bytes + 2 * self.error_bytes)
+
+    def _table(self, tier: str) -> int:
+        tables = {"ram": arena.table_bytes, "disk": shelf.table_bytes}
+        return tables[tier](self.samples) if tier in tables else 0
+
+    def _each(self, tier: str) -> float:
+        return self.ram_sample_bytes if tier == "ram" else self.sample_bytes
 
     @property
     def ratio(self) -> float | None:
@@ -54,8 +63,9 @@ class Fit:
         """Of the samples: in each tier, and from the source each time."""
         left, found = 1.0, {}
         for name in ("device", "ram", "disk"):
-            room = getattr(self, f"{name}_bytes") / self.total_bytes if self.total_bytes else 0.0
-            found[name] = min(left, room)
+            room = max(0, getattr(self, f"{name}_bytes") - self._table(name))
+            all_of_it = self.samples * self._each(name)
+            found[name] = min(left, room / all_of_it if all_of_it else 0.0)
             left -= found[name]
         return {**found, "source": left}
 
@@ -151,6 +161,7 @@ def fit(sizes: Sequence[int], probes: Probes, *, samples: int, budgets: dict[str
     return Fit(
         samples=samples,
         sample_bytes=mean,
+        ram_sample_bytes=sum(map(arena.aligned, sizes)) / len(sizes) if sizes else 0.0,
         error_bytes=math.sqrt(variance / len(sizes)) if sizes else 0.0,
         looked_at=min(samples, len(sizes)),
         read_bytes=probes.read_bytes,

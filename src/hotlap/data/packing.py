@@ -45,7 +45,11 @@ class CannotPack(TypeError):
 
 def pack(sample: Any) -> bytes:
     parts: list[bytes] = []
-    text = json.dumps(_plan(sample, parts, "sample"), separators=(",", ":")).encode()
+    try:
+        text = json.dumps(_plan(sample, parts, "sample"), separators=(",", ":")).encode()
+    except RecursionError:
+        told = f"sample is a {type(sample).__qualname__} that is nested too deep, or holds itself"
+        raise CannotPack(f"{told}, which cannot be kept in a cache") from None
     return b"".join((LENGTH.pack(len(text)), text, *parts))
 
 
@@ -118,9 +122,9 @@ def _number(value: int | float, parts: list[bytes]) -> Plan:
     try:
         parts.append(NUMBER[name].pack(value))
     except struct.error:  # an integer of more than 64 bits
-        content = str(value).encode()
+        content = hex(value).encode()  # type: ignore[arg-type]
         parts += (SIZE.pack(len(content)), content)
-        return "digits"
+        return "hex"
     return name
 
 
@@ -175,7 +179,7 @@ def _array(value: Any, parts: list[bytes], where: str) -> Plan:
         raise _unknown(value, where)
     if value.dtype.hasobject or value.dtype.names:
         raise CannotPack(f"{where} is an array of {value.dtype}, which cannot be kept in a cache")
-    parts.append(value.tobytes())
+    parts.append(value.tobytes() if value.nbytes else b"")  # an empty text gives a zero
     return ["scalar" if scalar else "array", value.dtype.str, list(value.shape)]
 
 
@@ -287,6 +291,8 @@ def _arrays(name: str, shape: tuple[int, ...], kind: str) -> Reader:
     size = functools.reduce(int.__mul__, shape, 1) * dtype.itemsize
 
     def read(cursor: _Cursor) -> Any:
+        if not size:  # of no entries, or of empty texts
+            return numpy.zeros(shape, dtype)[() if kind == "scalar" else ...]
         array = numpy.frombuffer(bytearray(cursor.take(size)), dtype).reshape(shape)
         return array[()] if kind == "scalar" else array
 
@@ -311,7 +317,8 @@ _VALUES: dict[str, Reader] = {
     "int": lambda cursor: NUMBER["int"].unpack(cursor.take(8))[0],
     "float": lambda cursor: NUMBER["float"].unpack(cursor.take(8))[0],
     "complex": lambda cursor: complex(*COMPLEX.unpack(cursor.take(16))),
-    "digits": lambda cursor: int(bytes(cursor.sized())),
+    "digits": lambda cursor: int(bytes(cursor.sized())),  # in caches of before
+    "hex": lambda cursor: int(bytes(cursor.sized()), 16),
     "str": lambda cursor: bytes(cursor.sized()).decode("utf-8", "surrogatepass"),
     "bytes": lambda cursor: bytes(cursor.sized()),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -244,10 +245,10 @@ def drawn_seed(seed: int | torch.Generator | None) -> int:
 
 def whole_number(name: str, value: Any) -> int:
     """Of any library's kind."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; it is a whole number") from None
+    if not isinstance(value, bool):
+        with suppress(TypeError):
+            return operator.index(value)
+    raise TypeError(f"{name} is {value!r}; it is a whole number")
 
 
 def mixed(seed: int, epoch: int) -> int:

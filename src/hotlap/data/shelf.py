@@ -6,15 +6,19 @@ that is killed in between leaves a hole and nothing else. What is read is checke
 a sample that is damaged is forgotten, said once, and written anew.
 
 Several processes may fill at once: samples are written under a lock the kernel releases with its
-holder. A full disk ends the filling, not the training.
+holder. All that is written is paid from the budget; of what an earlier run left, what a smaller
+budget has no room for is removed. A full disk ends the filling, not the training.
+
+Nothing is mapped: a file that someone cuts off is read short, where a mapped one would kill its
+reader.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
-import mmap
 import os
 import struct
 import threading
@@ -27,6 +31,7 @@ from typing import Any
 
 ENTRY = struct.Struct("<QQII")  # where, how long, sum of the sample, sum of this entry
 BODY = struct.Struct("<QQI")
+SIGN = 2048  # bytes for what the files hold, at most
 SCHEMA = 2
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -46,7 +51,7 @@ class Shelf:
         self.samples = samples
         self.budget = budget
         self.full = False
-        self._facts = facts
+        self._sign = _signed({"schema": SCHEMA, "samples": samples, **facts})
         self._tell = tell
         self._damaged = 0
         self._open()
@@ -62,13 +67,27 @@ class Shelf:
             self._data, self._index = self._files()
             if not self._is_ours():
                 self._begin_anew()
-            self._map_index()
+            self._make_room()
+            size = max(1, ENTRY.size * self.samples)
+            os.posix_fallocate(self._index, 0, size)  # later there may be no room for it
+            os.ftruncate(self._index, size)
 
-    def _map_index(self) -> None:
-        size = table_bytes(self.samples)
-        os.posix_fallocate(self._index, 0, size)  # a mapped file without room kills its reader
-        os.ftruncate(self._index, size)
-        self._map = mmap.mmap(self._index, size)
+    def _make_room(self) -> None:
+        """What lies behind the end of the budget is forgotten; what lies before it stays."""
+        end, lies = self.budget - table_bytes(self.samples), os.fstat(self._data).st_size
+        if lies <= max(0, end):
+            return
+        removed = 0
+        for index in range(self.samples):
+            where, length, _, _ = ENTRY.unpack(self._entry(index))
+            if length and where + length > end:
+                self._write(self._index, bytes(ENTRY.size), ENTRY.size * index)
+                removed += 1
+        os.ftruncate(self._data, max(0, end))
+        self._tell(
+            f"{self.folder} held {lies:,} bytes of samples, more than a budget of {self.budget:,} "
+            f"has room for; {removed:,} samples were removed"
+        )
 
     def _files(self) -> tuple[int, int]:
         return self._file("data"), self._file("index")
@@ -86,34 +105,29 @@ class Shelf:
         for name in ("data", "index"):
             os.unlink(self.folder / name)
         self._data, self._index = self._files()
-        self._sign()
+        draft = self.folder / f"facts.json.{os.getpid()}"
+        draft.write_bytes(self._sign)
+        os.replace(draft, self.folder / "facts.json")
 
     def _is_ours(self) -> bool:
         """Whether the files hold what they say, and nothing stood here before."""
         sign = self.folder / "facts.json"
-        expected = {"schema": SCHEMA, "samples": self.samples, **self._facts}
         try:
-            found = json.loads(sign.read_text())
+            found = sign.read_bytes()
         except FileNotFoundError:
             if os.fstat(self._data).st_size:
                 self._tell(f"{self.folder} held files of something else; the cache is begun anew")
             return False
-        except (OSError, ValueError):
-            found = None
-        if found == expected and os.fstat(self._index).st_size in (0, ENTRY.size * self.samples):
+        except OSError:
+            found = b""
+        if found == self._sign and os.fstat(self._index).st_size in (0, ENTRY.size * self.samples):
             return True
         self._tell(f"the cache in {self.folder} is damaged or of something else; it is begun anew")
         return False
 
-    def _sign(self) -> None:
-        facts = {"schema": SCHEMA, "samples": self.samples, **self._facts}
-        draft = self.folder / f"facts.json.{os.getpid()}"
-        draft.write_text(json.dumps(facts, indent=1))
-        os.replace(draft, self.folder / "facts.json")
-
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_data", "_index", "_map", "_lock", "_opened", "_threads", "_pid"):
+        for name in ("_data", "_index", "_lock", "_opened", "_threads", "_pid"):
             del state[name]
         return state
 
@@ -134,13 +148,20 @@ class Shelf:
         return packed
 
     def _sound(self, index: int) -> bytes | None:
-        raw = self._map[ENTRY.size * index : ENTRY.size * (index + 1)]
+        raw = self._entry(index)
         where, length, checksum, own = ENTRY.unpack(raw)
         if length and _own_sum(index, raw[: BODY.size]) == own:
             packed = self._read(where, length)
             if len(packed) == length and zlib.crc32(packed) == checksum:
                 return packed
         return None
+
+    def _entry(self, index: int) -> bytes:
+        """Empty where the file ends before it, or cannot be read."""
+        try:
+            return os.pread(self._index, ENTRY.size, ENTRY.size * index).ljust(ENTRY.size, b"\0")
+        except OSError:
+            return bytes(ENTRY.size)
 
     def _read(self, where: int, length: int) -> bytes:
         if where + length > os.fstat(self._data).st_size:
@@ -156,23 +177,21 @@ class Shelf:
             self._forget(index)
 
     def _forget(self, index: int) -> None:
-        self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = bytes(ENTRY.size)
+        self._write(self._index, bytes(ENTRY.size), ENTRY.size * index)
         self._damaged += 1
         if self._damaged == 1:
             self._tell(f"sample {index} in {self.folder} is damaged; what is, is made anew")
 
     def has(self, index: int) -> bool:
-        return any(self._map[ENTRY.size * index + 8 : ENTRY.size * index + 16])
+        return any(self._entry(index)[8:16])
 
     @property
     def used(self) -> int:
-        return os.fstat(self._data).st_size + len(self._map)
+        files = (self._data, self._index)
+        return len(self._sign) + sum(os.fstat(file).st_size for file in files)
 
     def count(self) -> int:
-        return sum(length > 0 for _, length, _, _ in ENTRY.iter_unpack(self._entries()))
-
-    def _entries(self) -> bytes:
-        return self._map[: ENTRY.size * self.samples]
+        return sum(self.has(index) for index in range(self.samples))
 
     # Filling ---------------------------------------------------------------------------------
 
@@ -192,19 +211,19 @@ class Shelf:
     def _put(self, index: int, packed: bytes) -> bool:
         """With the lock: who else wants to write it comes later, and finds it there."""
         where = os.fstat(self._data).st_size
-        if self.has(index) or where + len(packed) + len(self._map) > self.budget:
+        if self.has(index) or where + len(packed) + table_bytes(self.samples) > self.budget:
             return False
         os.posix_fallocate(self._data, where, len(packed))  # a full disk says so here
-        self._write(packed, where)
+        self._write(self._data, packed, where)
         body = BODY.pack(where, len(packed), zlib.crc32(packed))
         entry = body + struct.pack("<I", _own_sum(index, body))
-        self._map[ENTRY.size * index : ENTRY.size * (index + 1)] = entry
+        self._write(self._index, entry, ENTRY.size * index)
         return True
 
-    def _write(self, packed: bytes, where: int) -> None:
-        view = memoryview(packed)
+    def _write(self, descriptor: int, content: bytes, where: int) -> None:
+        view = memoryview(content)
         while view:
-            written = os.pwrite(self._data, view, where)
+            written = os.pwrite(descriptor, view, where)
             view, where = view[written:], where + written
 
     @contextmanager
@@ -221,7 +240,16 @@ class Shelf:
 
 def table_bytes(samples: int) -> int:
     """What is taken before there is a sample."""
-    return max(1, ENTRY.size * samples)
+    return max(1, ENTRY.size * samples) + SIGN
+
+
+def _signed(facts: dict[str, Any]) -> bytes:
+    """As text, or as its sum where it is long."""
+    text = json.dumps(facts, indent=1).encode()
+    if len(text) <= SIGN:
+        return text
+    told = {"schema": SCHEMA, "samples": facts["samples"], "sum": hashlib.sha256(text).hexdigest()}
+    return json.dumps(told, indent=1).encode()
 
 
 def _close(descriptors: list[int]) -> None:

@@ -2,9 +2,11 @@
 
 ## What it does
 The training loader's data set gives out whole batches, whose samples several threads of the same
-process fetch together. Order and batches stay as they are. Before it does so, a few samples are
+process fetch together. Order and batches stay as they are. Before it does so, some samples are
 fetched both ways and compared: a data set that is not made for threads is left alone, and so is one
-whose samples cannot be compared.
+whose samples cannot be compared. So is one that holds an open file, archive, database or connection
+once samples were fetched: threads that share it move each other's place in it. A file opened for
+each sample, or by each thread for itself (`threading.local`), is no such case.
 
 ## Why it helps
 One after another, 64 samples that take 30 ms each take two seconds, nearly all of it waiting.
@@ -19,9 +21,13 @@ in memory after the first epoch.
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import loading, reading
+from hotlap.optimizations import handles, loading, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -34,7 +40,10 @@ NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"threads": int}
 USUAL = 32
 MOST = 64
-COMPARED = 12  # samples
+LEAST_COMPARED, MOST_COMPARED = 12, 64  # samples
+FETCHES = 10_000  # by threads, of those samples
+EACH_SECONDS = 0.5  # for those alone, and for those by threads
+SWITCHING = 1e-6  # seconds after which another thread may go on; 5 ms hide most mistakes
 
 
 def refusal(record: Record) -> str | None:
@@ -85,26 +94,68 @@ def _reason(training: Training, arguments: dict[str, Any], threads: int) -> str 
         return f"{type(dataset).__name__} is no data set of samples by number"
     if getattr(dataset, "__getitems__", None) is not None:
         return f"{type(dataset).__name__} hands out whole batches itself"
-    return loading.single_samples(arguments) or _differs(dataset, threads)
+    return loading.single_samples(arguments) or _untrusted(dataset, threads)
 
 
-def _differs(dataset: Any, threads: int) -> str | None:
-    """Why threads cannot be trusted with it: samples differ, or cannot be compared."""
+def _untrusted(dataset: Any, threads: int) -> str | None:
+    """Why threads cannot be trusted with it."""
     from hotlap.data import fitting, layers
-    from hotlap.data.concurrent import Concurrent
-    from hotlap.data.packing import pack
     from hotlap.data.randomness import restored
 
+    indices = fitting.spread_out(len(dataset), LEAST_COMPARED)
     try:
-        with restored():
-            indices = fitting.spread_out(len(dataset), COMPARED)
-            below = layers.below(dataset, indices[:: max(1, len(indices) // 3)])
-            alone = [pack(below.dataset[index]) for index in indices]
-            several = Concurrent(below.dataset, threads=threads)
-            together = several.__getitems__(indices * 2)
-            several.close()  # a fork must not find threads at work
+        with handles.left_as_it_was(dataset), restored():
+            source = layers.below(dataset, indices[:: max(1, len(indices) // 3)]).dataset
+            alone = _alone(source, indices)
+            handle = handles.held(source) or handles.held(dataset)  # opened by now, if ever
+            if handle is not None:
+                return f"{handle}, which threads cannot share"
+            differs = _differs(source, alone, threads)
     except Exception as problem:
         return f"whether threads may fetch its samples cannot be told: {loading.in_short(problem)}"
-    if [pack(sample) for sample in together] != alone * 2:
-        return "its samples come out differently when threads fetch them"
-    return None
+    return "its samples come out differently when threads fetch them" if differs else None
+
+
+def _alone(source: Any, indices: list[int]) -> dict[int, bytes]:
+    """These samples, and more from all over the set as long as they come fast."""
+    from hotlap.data import fitting
+    from hotlap.data.packing import pack
+
+    alone = {index: pack(source[index]) for index in indices}
+    until = time.perf_counter() + EACH_SECONDS
+    for index in fitting.spread_out(len(source), MOST_COMPARED):
+        if time.perf_counter() < until:
+            alone[index] = pack(source[index])
+    return alone
+
+
+def _differs(source: Any, alone: dict[int, bytes], threads: int) -> bool:
+    """Whether samples come out otherwise, or not at all, when threads fetch them, often."""
+    from hotlap.data.concurrent import Concurrent
+    from hotlap.data.failures import SampleError
+    from hotlap.data.packing import pack
+
+    asked, expected = list(alone) * 2, list(alone.values()) * 2
+    several, until = Concurrent(source, threads=threads), time.perf_counter() + EACH_SECONDS
+    try:
+        with _switching_often():
+            for _ in range(-(-FETCHES // max(1, len(asked)))):
+                if [pack(one) for one in several.__getitems__(asked)] != expected:
+                    return True
+                if time.perf_counter() > until:
+                    break
+    except SampleError:
+        return True
+    finally:
+        several.close()  # a fork must not find threads at work
+    return False
+
+
+@contextmanager
+def _switching_often() -> Iterator[None]:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCHING)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)

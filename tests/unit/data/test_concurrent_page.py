@@ -16,7 +16,6 @@ from hotlap.data.remote import Objects
 
 PAGE = Path(__file__).parents[3] / "docs" / "data" / "concurrent.md"
 TEXT = PAGE.read_text()
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 SPELLED = {
     attempts.RETRY: "(OSError, TimeoutError)",
     attempts.Attempts.clock: "time.monotonic",
@@ -59,14 +58,3 @@ def test_the_numbers_are_the_recorded_ones() -> None:
     for name, row in json.loads(results.read_text())["loaders"].items():
         rate, times = row["samples_per_second"], row["times_stock"]
         assert f"| {name} | {rate:,.0f} | {times:.1f} |" in TEXT
-
-
-def test_the_examples_run(tmp_path: Path) -> None:
-    pytest.importorskip("fsspec")
-    (tmp_path / "a.jpg").write_bytes(b"an image")
-    known = {"photos": [1, 2, 3], "names": ["a.jpg"], "labels": [7], "decode": len}
-    for example in EXAMPLES:
-        local = example.replace('"s3://bucket/imagenet/train"', repr(str(tmp_path)))
-        local = local.replace('{"anon": True}', "{}").replace("num_workers=2", "num_workers=0")
-        exec(compile(local, PAGE.name, "exec"), known)
-    assert [batch.tolist() for batch in next(iter(known["loader"]))] == [[8], [7]]

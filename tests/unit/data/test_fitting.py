@@ -6,6 +6,7 @@ import pytest
 from numbers_kept import MB, Numbers
 
 from hotlap.data import fitting
+from hotlap.data.packing import pack
 from hotlap.data.tiered import Tiered
 
 
@@ -55,3 +56,41 @@ def test_a_set_that_reads_nothing_has_no_ratio(monkeypatch):
 def test_nothing_fits_nowhere(budget):
     fit = Tiered([], ram=budget).fit
     assert fit.sentence == "no samples"
+
+
+class Sized:
+    """Samples of these packed sizes, in turns."""
+
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+    def __len__(self):
+        return 2000
+
+    def __getitem__(self, index):
+        return bytes(self.sizes[index % len(self.sizes)] - len(pack(b"")))
+
+
+def share_kept(source, **options):
+    cached = Tiered(source, **options)
+    assert len(list(cached)) == 2000
+    cached.forget_hits()
+    assert len(list(cached)) == 2000
+    return cached.fit.shares["source"], 1 - cached.hit_rate
+
+
+SIZES = {"27 B": [27], "128 B": [128], "1 kB": [1000], "mixed": [27, 500, 1001]}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("tier", ["ram", "disk"])
+@pytest.mark.parametrize("part", [1.0, 0.7])
+def test_what_is_said_to_fit_fits(tmp_path, sizes, tier, part):
+    source = Sized(*sizes)
+    fit = Tiered(source, ram=10 * MB).fit
+    budget = int(part * fit.total_bytes)
+    where = {"disk": budget, "path": tmp_path, "ram": 0} if tier == "disk" else {"ram": budget}
+    missing, missed = share_kept(source, **where)
+    assert missed == pytest.approx(missing, abs=0.02 if len(sizes) == 1 else 0.1)
+    if part == 1.0:
+        assert missed == 0.0 if len(sizes) == 1 else missed < 0.1

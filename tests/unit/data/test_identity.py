@@ -1,16 +1,24 @@
 """Caches of different data sets are apart, and that of one is found again."""
 
+import argparse
+import collections
+import dataclasses
+import datetime
+import functools
 import json
 import os
 import subprocess
 import sys
+from threading import Lock
+from types import MappingProxyType, SimpleNamespace
 
+import numpy
 import pytest
 import torch
 from numbers_kept import MB
 from torch.utils.data import Subset, TensorDataset
 
-from hotlap.data import identity
+from hotlap.data import identity, telling
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.data.tiered import Tiered
 
@@ -83,9 +91,10 @@ IN_ANOTHER_PROCESS = """
 import json, random, sys
 sys.path.insert(0, {here!r})
 random.random(), object()
-from test_identity import PAIRS
+from test_identity import OPTIONS, PAIRS
 from hotlap.data import identity
-print(json.dumps([[identity.attributes(one) for one in pair] for pair in PAIRS.values()]))
+known = [[identity.attributes(one) for one in pair] for pair in PAIRS.values()]
+print(json.dumps([known, [identity.digest(make(0.1)) for make in OPTIONS]]))
 """
 
 
@@ -118,11 +127,125 @@ def test_values_of_every_kind_have_a_digest(value):
     assert identity.digest(value) == identity.digest(value)
 
 
-def test_large_tensors_are_read_in_part():
-    large = torch.zeros(2 * identity.LARGEST, dtype=torch.uint8)
-    changed = large.clone()
-    changed[:] = 1
-    assert identity.digest(large) != identity.digest(changed)
+def changed(tensor, at):
+    other = tensor.clone()
+    other.view(-1)[at] += 1
+    return other
+
+
+@pytest.mark.parametrize("shape", [(1 << 25,), (1, 1 << 25), (3, 1 << 13, 1 << 12)])
+def test_large_tensors_are_read_to_the_last_byte(shape):
+    large = torch.zeros(shape, dtype=torch.uint8)
+    for other in (changed(large, 12_345_677), changed(large, large.numel() - 1)):
+        assert identity.digest(large) != identity.digest(other)
+    assert identity.digest(large) == identity.digest(large.clone())
+
+
+def test_labels_that_differ_in_a_few_of_millions_are_others():
+    labels = torch.arange(2_200_000) % 10
+    few = labels.clone()
+    few[torch.randperm(len(labels))[:11_000]] += 1
+    known = [identity.attributes(TensorDataset(one)) for one in (labels, few, labels.clone())]
+    assert known[0] == known[2] != known[1]
+
+
+def test_one_entry_of_a_long_list_makes_another():
+    rows = [(f"images/{at}.jpg", at % 10) for at in range(400_000)]
+    for at in (0, 123_457, 399_999):
+        other = [*rows[:at], ("images/other.jpg", 0), *rows[at + 1 :]]
+        assert identity.digest(rows) != identity.digest(other)
+    assert identity.digest(rows) == identity.digest(list(rows))
+
+
+@dataclasses.dataclass
+class Options:
+    noise: float
+    more: object = None
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    noise: float
+
+
+class Plain:
+    def __init__(self, noise):
+        self.noise = noise
+
+
+class Ring:
+    def __init__(self, noise):
+        self.noise, self.itself, self.others = noise, self, [self]
+
+
+def scaled(factor):
+    return lambda value: value * factor
+
+
+OPTIONS = [
+    lambda noise: argparse.Namespace(noise=noise),
+    lambda noise: SimpleNamespace(noise=noise),
+    Options,
+    Slotted,
+    Plain,
+    Ring,
+    lambda noise: Options(0.5, more=Plain(noise)),
+    lambda noise: {"deep": [Plain(SimpleNamespace(noise=noise))]},
+    lambda noise: {("a", 1): noise},
+    lambda noise: {("a", 1): {2: Plain(noise)}},
+    lambda noise: functools.partial(max, noise),
+    scaled,
+    lambda noise: Plain(noise).__init__,
+    lambda noise: bytearray([int(10 * noise)]),
+    lambda noise: collections.deque([noise]),
+    lambda noise: MappingProxyType({"noise": noise}),
+    lambda noise: numpy.array([noise, "a"], dtype=object),
+    lambda noise: numpy.array([(noise, 1)], dtype=[("noise", "f8"), ("label", "i8")]),
+    lambda noise: numpy.full((3, 4), noise).T,
+    lambda noise: numpy.array([str(noise)]),
+    lambda noise: datetime.timedelta(seconds=noise),
+    lambda noise: "long " * 100 + str(noise),
+    lambda noise: {Options: noise}[Options],
+    lambda noise: [[noise], {noise}],
+]
+
+
+@pytest.mark.parametrize("make", OPTIONS)
+def test_options_of_every_kind_are_looked_into(make):
+    of = [identity.attributes(SimpleNamespace(args=make(noise))) for noise in (0.0, 0.1, 0.0)]
+    assert of[0] == of[2]
+    assert of[0] != of[1]
+    assert identity.digest([make(0.0)]) == identity.digest([make(0.0)])
+    assert identity.digest([make(0.0)]) != identity.digest([make(0.1)])
+
+
+def test_options_are_apart_on_disk(tmp_path):
+    class Noisy(Rows):
+        def __getitem__(self, index):
+            return self.rows[index] + (self.transform.noise if index == 7 else 0)
+
+    for noise in (0.0, 0.5, 0.0):
+        source = Noisy(list(range(50)), SimpleNamespace(noise=noise))
+        assert content(Tiered(source, ram=0, disk=MB, path=tmp_path)) == content(source)
+
+
+def test_the_number_of_a_process_and_open_files_are_no_part_of_it(tmp_path):
+    with open(tmp_path / "one", "w") as file:
+        held = identity.attributes(SimpleNamespace(pid=os.getpid(), file=file, lock=Lock()))
+    assert held == {"file": None, "lock": None}
+
+
+def test_a_mapped_file_too_large_to_read_is_known_by_its_age_and_the_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(telling, "MAPPED", 1000)
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(20_000))
+    mapped = numpy.memmap(path, dtype="u1", mode="r")
+    assert identity.digest(mapped) == identity.digest(numpy.memmap(path, dtype="u1", mode="r"))
+    assert identity.digest(mapped[:8192]) != identity.digest(mapped[4096 : 8192 + 4096])
+    os.utime(path, (1, 1))
+    assert identity.digest(mapped) != identity.digest(numpy.memmap(path, dtype="u1")[:-1])
+    path.unlink()
+    assert identity.digest(mapped)
 
 
 class Counting(Rows):

@@ -5,15 +5,16 @@ import copy
 import gc
 import warnings
 import weakref
-from collections import namedtuple
+from collections import UserList, deque, namedtuple
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from hotlap.data import loader as module
+from hotlap.data import nests
 from hotlap.data.loader import DeviceLoader
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
@@ -363,3 +364,28 @@ def test_on_other_devices_every_type_of_batch_is_moved_when_it_is_asked_for():
     assert got.pair.y[1:] == ["text", 1.5, None]
     assert (got.name, type(got), type(got.pair)) == ("mine", Batch, Pair)
     assert batch.pair.x.device == CPU
+
+
+class Pairs(list):
+    pass
+
+
+DEEP = [[[[[[[[torch.ones(2)]]]]]]]]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Pairs([torch.ones(2)]),
+        MappingProxyType({"a": torch.ones(2)}),
+        deque([torch.ones(2)]),
+        UserList([torch.ones(2)]),
+        DEEP,
+    ],
+    ids=lambda batch: type(batch).__name__,
+)
+def test_batches_of_every_kind_come_on_the_device(batch):
+    (moved,) = DeviceLoader([batch], "meta")
+    assert type(moved) is type(batch)
+    assert [tensor.device.type for tensor in nests.tensors(torch, moved)] == ["meta"]
+    assert [tensor.device.type for tensor in nests.tensors(torch, batch)] == ["cpu"]

@@ -1,8 +1,9 @@
 """Batches of any nesting; what a tensor is makes no difference here."""
 
 import dataclasses
-from collections import OrderedDict, UserDict, defaultdict, namedtuple
-from types import SimpleNamespace
+from collections import OrderedDict, UserDict, UserList, defaultdict, deque, namedtuple
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -38,6 +39,14 @@ class PackedSequence(namedtuple("PackedSequence", "data batch_sizes")):
     pass
 
 
+class Listed(list):
+    pass
+
+
+class Tupled(tuple):
+    pass
+
+
 def moved(tensor):
     return Tensor(tensor.name.upper())
 
@@ -58,6 +67,11 @@ NESTS = [
     Batch(images=[A, B]),
     Frozen(images={"a": A, "b": B}),
     [Batch(images=A), Frozen(images=B)],
+    Listed([A, B]),
+    Tupled([A, B]),
+    MappingProxyType({"a": A, "b": B}),
+    deque([A, B], maxlen=2),
+    UserList([A, {"b": B}]),
 ]
 
 
@@ -82,15 +96,80 @@ def test_what_is_no_tensor_is_the_same_object():
 
 @pytest.mark.parametrize(
     "value",
-    [{"x": 1}, Batch(images=None), UserDict(a=1), {A}, PackedSequence(A, B), Batch, "text", 1.5],
+    [
+        {"x": 1},
+        Batch(images=None),
+        UserDict(a=1),
+        {A},
+        PackedSequence(A, B),
+        Batch,
+        "text",
+        1.5,
+        range(3),
+        UserList("ab"),
+    ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_a_nest_without_tensors_or_of_an_unknown_kind_is_the_same_object(value):
     assert nests.replaced(TORCH, value, moved) is value
 
 
-def test_nests_without_an_end_are_followed_to_a_depth_only():
+def test_a_nest_that_is_in_itself_has_an_end():
     endless = [A]
     endless.append(endless)
-    assert names(endless) == ["a"] * nests.DEPTH
-    assert names(nests.replaced(TORCH, endless, moved)) == ["A"] * nests.DEPTH
+    assert names(endless) == ["a"]
+    other = nests.replaced(TORCH, endless, moved)
+    assert other[0].name == "A"
+    assert other[1] is endless
+
+
+def deep(value, levels):
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_depth_does_not_matter():
+    assert names(deep(A, 100)) == ["a"]
+    assert names(nests.replaced(TORCH, deep({"a": A}, 100), moved)) == ["A"]
+
+
+class Wholly(UserList):
+    """Knows itself how it is moved."""
+
+    def to(self, device):
+        return ("moved", device)
+
+
+def test_what_moves_as_a_whole_is_left_to_that():
+    assert nests.replaced(TORCH, Wholly([A]), moved, unknown=lambda one: one.to("there")) == (
+        "moved",
+        "there",
+    )
+    assert names(Wholly([A])) == []
+
+
+class OfTwo(tuple):
+    def __new__(cls, first, second):
+        return super().__new__(cls, (first, second))
+
+
+class Looked(Mapping):
+    """Made of something else than a dict."""
+
+    def __init__(self, *, a):
+        self.a = a
+
+    def __getitem__(self, key):
+        return {"a": self.a}[key]
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        return iter("a")
+
+
+def test_what_cannot_be_made_again_becomes_plain():
+    assert [one.name for one in nests.replaced(TORCH, OfTwo(A, B), moved)] == ["A", "B"]
+    assert nests.replaced(TORCH, Looked(a=A), moved)["a"].name == "A"

@@ -192,3 +192,37 @@ def test_damaged_bytes_give_another_value_or_a_value_error(data):
 
 def test_the_leaves_of_a_nest_are_found():
     assert list(leaves((1, [2, {"a": 3, "b": (4,)}], "x"))) == [1, 2, 3, 4, "x"]
+
+
+@pytest.mark.parametrize("number", [10**5000, -(10**5000), 2**64, -(2**63) - 1], ids=int.bit_length)
+def test_numbers_of_any_length_are_kept(number):
+    assert unpack(pack(number)) == number
+    assert unpack(pack([number, 1])) == [number, 1]
+
+
+def test_large_numbers_of_older_caches_are_still_read():
+    plan, digits = b'"digits"', str(2**70).encode()
+    packed = packing.LENGTH.pack(len(plan)) + plan + packing.SIZE.pack(len(digits)) + digits
+    assert unpack(packed) == 2**70
+
+
+def test_what_is_nested_too_deep_or_in_itself_is_named():
+    deep = 1
+    for _ in range(2000):
+        deep = [deep]
+    ring = []
+    ring.append(ring)
+    for sample in (deep, ring):
+        with pytest.raises(CannotPack, match="sample is a list that is nested too deep"):
+            pack(sample)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [numpy.str_(""), numpy.bytes_(b""), numpy.array(["", ""]), numpy.zeros((0, 3), "i2")],
+)
+def test_empty_texts_and_arrays_come_back(value):
+    found = unpack(pack(value))
+    assert type(found) is type(value)
+    assert found.shape == value.shape
+    assert numpy.array_equal(found, value)

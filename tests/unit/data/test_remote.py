@@ -167,6 +167,23 @@ def test_http_is_fetched_asynchronously(folder, tmp_path):
             server.shutdown()
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_is_busy_for_a_moment_is_asked_again(server, status):
+    pytest.importorskip("aiohttp")
+    server.content, server.answers = b"sample", [status, status]
+    data = Objects([server.url], backoff=0)
+    assert data.__getitems__([0]) == [b"sample"]
+    assert len(server.requests) == 3
+
+
+def test_a_server_that_refuses_is_not_asked_again(server):
+    pytest.importorskip("aiohttp")
+    server.answers = [403] * 9
+    with pytest.raises(SampleError, match="403"):
+        Objects([server.url], backoff=0).__getitems__([0])
+    assert len(server.requests) == 1
+
+
 # Processes ---------------------------------------------------------------------------------------
 
 

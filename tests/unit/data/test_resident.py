@@ -233,6 +233,7 @@ def test_the_state_of_another_order_is_refused():
     ("options", "told"),
     [
         ({"seed": 1.0}, r"seed is 1\.0; it is a whole number"),
+        ({"batch_size": True}, "batch_size is True; it is a whole number"),
         ({"batch_size": 4.0}, r"batch_size is 4\.0; it is a whole number"),
         ({"labels": None}, "labels is None"),
     ],

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from hotlap.data.shelf import ENTRY, Shelf
+from hotlap.data.shelf import ENTRY, Shelf, table_bytes
 
 FORK = multiprocessing.get_context("fork")
 SAMPLES = 50
@@ -79,29 +79,54 @@ def test_two_writers_of_a_sample_take_room_for_one(make, monkeypatch):
     first, second = make(), make()
     before_the_lock(monkeypatch, first, lambda: second.put(3, sample(3)))
     assert not first.put(3, sample(3))
-    assert first.used == second.used == len(first._map) + len(sample(3))
+    assert first.used == second.used == make(budget=1 << 19).used
+    assert os.fstat(first._data).st_size == len(sample(3))
     assert first.get(3) == sample(3)
 
 
 def test_an_entry_that_is_being_written_is_not_taken_for_a_damaged_one(make, monkeypatch, told):
     shelf = make()
     shelf.put(3, sample(3))
-    here = slice(ENTRY.size * 3, ENTRY.size * 4)
-    whole = shelf._map[here]
-    shelf._map[here] = whole[:16] + bytes(ENTRY.size - 16)  # half of it is there
-    before_the_lock(monkeypatch, shelf, lambda: shelf._map.__setitem__(here, whole))
+    whole = os.pread(shelf._index, ENTRY.size, ENTRY.size * 3)
+    os.pwrite(shelf._index, bytes(ENTRY.size - 16), ENTRY.size * 3 + 16)  # half of it is there
+    before_the_lock(monkeypatch, shelf, lambda: os.pwrite(shelf._index, whole, ENTRY.size * 3))
     assert shelf.get(3) == sample(3)
     assert told == []
 
 
-def test_the_budget_is_never_passed(make, tmp_path):
-    shelf = make(budget=4000)
+def on_disk(folder):
+    return sum(one.stat().st_size for one in folder.iterdir())
+
+
+@pytest.mark.parametrize("about", ["", "a long text " * 1000])
+def test_the_budget_is_never_passed_by_all_files_together(make, tmp_path, about):
+    shelf = make(budget=table_bytes(SAMPLES) + 3000, about=about)
     taken = fill(shelf)
     assert any(taken)
     assert not all(taken)
-    size = sum((tmp_path / "cache" / name).stat().st_size for name in ("data", "index"))
-    assert size == shelf.used <= 4000
+    assert on_disk(tmp_path / "cache") == shelf.used <= shelf.budget
     assert right(shelf) == sum(taken)
+
+
+def test_a_smaller_budget_keeps_what_it_has_room_for_and_says_so(make, tmp_path, told):
+    fill(make())
+    small = table_bytes(SAMPLES) + 3000
+    shelf = make(budget=small)
+    assert on_disk(tmp_path / "cache") == shelf.used <= small
+    assert 0 < right(shelf) == shelf.count() < SAMPLES
+    assert len(told) == 1
+    assert "samples were removed" in told[0]
+    assert right(make(budget=small)) == right(shelf)
+    assert len(told) == 1
+
+
+def test_who_has_a_larger_budget_makes_anew_what_a_smaller_one_removed(make):
+    large = make()
+    fill(large)
+    make(budget=table_bytes(SAMPLES) + 3000)
+    assert right(large) < SAMPLES
+    fill(large)
+    assert right(large) == SAMPLES
 
 
 @pytest.mark.parametrize("budget", [0, 10])
@@ -159,6 +184,21 @@ def test_random_damage_is_detected_or_harmless(make, tmp_path, seed):
     assert right(make()) == SAMPLES
 
 
+@pytest.mark.parametrize("name", ["index", "data"])
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_file_that_is_cut_off_while_in_use_loses_what_was_in_it_and_no_more(
+    make, tmp_path, name, size
+):
+    shelf = make(samples=5000)
+    fill(shelf)
+    os.truncate(tmp_path / "cache" / name, size)
+    assert shelf.get(4000) is None
+    assert right(shelf) < SAMPLES
+    fill(shelf)
+    assert right(shelf) == SAMPLES
+    assert shelf.count() == SAMPLES
+
+
 def test_damage_is_said_once(make, tmp_path, told):
     fill(make())
     data = tmp_path / "cache" / "data"
@@ -174,7 +214,7 @@ def test_a_writer_that_is_killed_leaves_nothing_wrong(make):
     fill(shelf, range(10))
     child = os.fork()
     if not child:
-        shelf._write = lambda packed, where: os.kill(os.getpid(), signal.SIGKILL)
+        shelf._write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         shelf.put(20, sample(20))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -237,3 +277,12 @@ def test_facts_are_readable(make, tmp_path):
     make()
     facts = json.loads((tmp_path / "cache" / "facts.json").read_text())
     assert facts == {"schema": 2, "samples": SAMPLES, "dataset": "photos"}
+
+
+def test_long_facts_are_kept_apart_by_their_sum(make, tmp_path, told):
+    long = "text " * 1000
+    fill(make(about=long))
+    assert (tmp_path / "cache" / "facts.json").stat().st_size < len(long)
+    assert right(make(about=long)) == SAMPLES
+    assert told == []
+    assert right(make(about=long + "more")) == 0

@@ -58,3 +58,28 @@ def test_a_sample_nobody_has_room_for_is_not_packed(tmp_path, monkeypatch, disk)
     epoch(cached)
     assert cached.hit_rate == (1.0 if disk else pytest.approx(0.5, abs=0.03))
     assert len(packed) == (100 if disk else pytest.approx(50, abs=3))
+
+
+class Text:
+    """Characters of one long text, as language models are trained on."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __len__(self):
+        return len(self.text) // 2000
+
+    def __getitem__(self, index):
+        return self.text[2000 * index : 2000 * (index + 1)]
+
+
+def test_all_files_together_stay_within_the_budget(tmp_path):
+    source = Text("abcd" * 500_000)
+    assert len(list(Tiered(source, ram=0, disk="1 MB", path=tmp_path))) == 1000
+    held = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    assert 0.9e6 < held <= 1e6
+    with pytest.warns(UserWarning, match="samples were removed"):
+        again = Tiered(source, ram=0, disk="0.5 MB", path=tmp_path)
+    assert [again[at] for at in range(len(source))] == [source[at] for at in range(len(source))]
+    held = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    assert 0.4e6 < held <= 0.5e6

@@ -128,3 +128,94 @@ def test_random_numbers_of_the_script_are_not_touched(train):
     script = DATA + "torch.manual_seed(3)\nDataLoader(Stored(), batch_size=8)\n"
     script += 'told["drawn"] = torch.rand(3).tolist()'
     assert train(THREADS, script).told == train({}, script).told
+
+
+FILE = """
+from torch.utils.data import Dataset
+Path("blob").write_bytes(b"".join(bytes([i % 251]) * 3072 for i in range(512)))
+
+class Blob(Dataset):
+    def __init__(self):
+        self.f = self.opened()
+
+    def opened(self):
+        return None
+
+    def __len__(self):
+        return 512
+
+    def file(self):
+        return self.f
+
+    def __getitem__(self, index):
+        file = self.file()
+        file.seek(index * 3072)
+        return torch.frombuffer(bytearray(file.read(3072)), dtype=torch.uint8)
+"""
+BUFFERED = """
+class Mine(Blob):
+    def opened(self):
+        return open("blob", "rb")
+"""
+LAZY = """
+class Mine(Blob):
+    def file(self):
+        if self.f is None:
+            self.f = open("blob", "rb", buffering=0)
+        return self.f
+"""
+SEPARATE = """
+class Mine(Blob):
+    def file(self):
+        return open("blob", "rb", buffering=0)
+"""
+TRIED = """
+from hotlap.optimizations import concurrent_fetch
+warnings.simplefilter("ignore", ResourceWarning)
+told["reasons"] = [concurrent_fetch._untrusted(Mine(), 32) for _ in range(20)]
+"""
+
+
+@pytest.mark.parametrize("kind", [BUFFERED, LAZY], ids=["buffered", "lazy"])
+def test_a_file_that_threads_would_share_is_refused_every_time(train, kind):
+    reasons = train({}, FILE + kind + TRIED).told["reasons"]
+    assert len(reasons) == 20
+    assert all("f is an open" in reason for reason in reasons), reasons
+
+
+def test_a_file_opened_for_each_sample_is_accepted_every_time(train):
+    assert train({}, FILE + SEPARATE + TRIED).told["reasons"] == [None] * 20
+
+
+def test_a_shared_place_shows_itself_without_a_file(train):
+    """The comparison alone, where nothing that is held gives it away."""
+    run = train(
+        {},
+        FILE
+        + BUFFERED
+        + """
+from hotlap.optimizations import concurrent_fetch
+blob = Mine()
+alone = concurrent_fetch._alone(blob, list(range(12)))
+told["differs"] = [concurrent_fetch._differs(blob, alone, 32) for _ in range(5)]
+blob.f.close()
+""",
+    )
+    assert any(run.told["differs"])  # a race: nobody can promise each
+
+
+def test_what_looking_opened_is_not_handed_to_workers(train):
+    """They would share the place in it, which the data set avoids by opening late."""
+    run = train(
+        THREADS,
+        FILE
+        + LAZY
+        + """
+warnings.simplefilter("ignore", ResourceWarning)
+data = Mine()
+DataLoader(data, batch_size=8, num_workers=2)
+told["opened"] = data.f is not None
+""",
+    )
+    assert run.told == {"opened": False}
+    assert run.done["concurrent-fetch"]["status"] == "refused"

@@ -30,6 +30,8 @@ class Cutout(Transform):
     """
 
     def __init__(self, size: int, *, value: float | Sequence[float] = 0) -> None:
+        if isinstance(size, (bool, float)):
+            raise TypeError(f"size is {size!r}; it is a whole number of pixels")
         if size < 1:
             raise ValueError(f"a square of {size} holds no pixel")
         self.size = size

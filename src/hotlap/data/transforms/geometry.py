@@ -120,7 +120,7 @@ class Resize(Transform):
     """
 
     def __init__(self, size: int | Sequence[int], *, antialias: bool = True) -> None:
-        self.size = size if isinstance(size, int) else pair(size)
+        self.size = pair(size)[0] if isinstance(size, int) else pair(size)
         self.antialias = antialias
 
     def apply(self, batch: torch.Tensor, drawn: Drawn) -> torch.Tensor:
@@ -155,7 +155,9 @@ def reflected(batch: torch.Tensor, padding: tuple[int, int, int, int]) -> torch.
 
 
 def pair(size: int | Sequence[int]) -> tuple[int, int]:
-    height, width = (size, size) if isinstance(size, int) else size
+    height, width = (size, size) if isinstance(size, (int, float)) else size
+    if any(isinstance(one, (bool, float)) for one in (height, width)):
+        raise TypeError(f"size is {size!r}; it is a whole number of pixels, or two")
     if height < 1 or width < 1:
         raise ValueError(f"a size of {size} holds no pixel")
     return height, width

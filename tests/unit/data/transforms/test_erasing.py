@@ -104,3 +104,8 @@ def test_an_image_into_which_nothing_fits_stays_whole():
 def test_what_makes_no_sense_is_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_a_square_of_no_whole_number_is_refused():
+    with pytest.raises(TypeError, match="a whole number of pixels"):
+        Cutout(True)

@@ -184,3 +184,16 @@ def test_resized_uint8_are_the_rounded_floats():
 
 def test_a_plain_image_stays_plain_when_resized():
     assert (Resize(5)(torch.full((1, 3, 9, 9), 77, dtype=torch.uint8)) == 77).all()
+
+
+@pytest.mark.parametrize("size", [0, -3, (0, 5), (5, 0)])
+def test_a_size_without_pixels_is_refused_when_it_is_made(size):
+    with pytest.raises(ValueError, match="holds no pixel"):
+        Resize(size)
+
+
+@pytest.mark.parametrize("made", [Crop, Resize])
+@pytest.mark.parametrize("size", [True, 2.5, (2.0, 2)])
+def test_a_size_that_is_no_whole_number_is_refused(made, size):
+    with pytest.raises(TypeError, match="a whole number of pixels"):
+        made(size)
