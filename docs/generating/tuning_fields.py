@@ -83,6 +83,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "left out of comparisons where there are others.",
         "seconds": "How long the command ran.",
         "steps": "The number of steps that were seen.",
+        "ended": "Whether it ended by itself, before hotlap had measured enough and stopped it.",
         "losses": "The value of each backward pass in order, up to 4096: those of the guard's "
         "steps, and of the later ones too where a step takes 20 ms or more. Null for one that is "
         "not finite.",

@@ -128,6 +128,7 @@ def test_what_changes_the_loss_is_refused(tune: Callable[..., Tuned], tmp_path: 
 
 
 FAULTS = {
+    "ends-early": ("failed", "steps; the command as it is was still training"),
     "fills-the-disk": ("failed", "No space left on device"),
     "hangs": ("timed out", "no step for"),
     "is-killed": ("out of memory", "SIGKILL"),

@@ -11,7 +11,7 @@ import msgspec
 from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, guarding
+from hotlap.search import comparing, endings, guarding
 from hotlap.search.comparing import Figure, Spread
 from hotlap.search.planning import Choice
 from hotlap.tunings import Guard, Run, Speedup
@@ -135,6 +135,8 @@ class Book:
         return number if recipe == BASELINE and number % 2 else 0
 
     def _enter(self, recipe: Recipe, run: Run) -> Run:
+        if recipe != BASELINE:
+            run = endings.checked(run, self.runs(BASELINE))
         if self._is_disturbed(run):
             run = msgspec.structs.replace(run, disturbed=True)
         self.runs(recipe).append(run)

@@ -61,18 +61,39 @@ class Figure:
     of: Callable[[Run], float | None]
     prior: float
     within: Callable[[Run], float] = lambda run: 0.0  # its spread as one run by itself shows it
+    timed: bool = False  # only runs with timed windows are like each other, or runs without
 
 
-TIME = Figure(of=cost, prior=PRIOR_SPREAD, within=within)
+TIME = Figure(of=cost, prior=PRIOR_SPREAD, within=within, timed=True)
 PROCESS_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_PROCESSES)
 DEVICE_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_DEVICES)
 
 
 def costs(runs: Iterable[Run], figure: Figure = TIME) -> list[float]:
     """Of the quiet runs; of the disturbed ones where there are no others."""
-    known = [run for run in runs if figure.of(run) and not run.filling]
+    known = _alike([_known(runs, figure)], figure)[0]
     quiet = [run for run in known if not run.disturbed]
     return [figure.of(run) or 0.0 for run in quiet or known]
+
+
+def _known(runs: Iterable[Run], figure: Figure) -> list[Run]:
+    return [run for run in runs if figure.of(run) and not run.filling]
+
+
+def _alike(arms: Sequence[Sequence[Run]], figure: Figure) -> list[list[Run]]:
+    """Those with timed windows; else those without: watched steps are not like timed ones."""
+    windows = [[run for run in runs if run.windows or not figure.timed] for runs in arms]
+    if all(windows):
+        return windows
+    return [[run for run in runs if not run.windows] for runs in arms]
+
+
+def comparable(
+    reference: Iterable[Run], candidate: Iterable[Run], figure: Figure = TIME
+) -> tuple[list[float], list[float]]:
+    """The figures of both that can be set against each other."""
+    slow, fast = _alike([_known(reference, figure), _known(candidate, figure)], figure)
+    return costs(slow, figure), costs(fast, figure)
 
 
 def spread(arms: Iterable[Sequence[Run]], figure: Figure = TIME) -> Spread:
@@ -103,7 +124,7 @@ def speedup(
     figure: Figure = TIME,
 ) -> Speedup | None:
     """The reference's figure over the candidate's; None where one has no run that shows it."""
-    slow, fast = costs(reference, figure), costs(candidate, figure)
+    slow, fast = comparable(reference, candidate, figure)
     if not slow or not fast:
         return None
     middle = stats.mean([math.log(value) for value in slow]) - stats.mean(
@@ -144,7 +165,7 @@ def may_be_proven(
     now = speedup(reference, candidate, noise)
     if now is None:
         return False
-    slow, fast = len(costs(reference)), len(costs(candidate))
+    slow, fast = map(len, comparable(reference, candidate))
     more = max(0, most - fast)
     expected = math.log(now.ratio)
     error = noise.deviation * math.sqrt(1 / slow + 1 / fast)

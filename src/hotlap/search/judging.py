@@ -44,9 +44,11 @@ def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) ->
     """With --steps-planned the start counts as well: compiling has to pay."""
     if not book.proves(reference, recipe):
         ratio, few = book.speedup(reference, recipe), _few(book, recipe)
-        if ratio is not None and ratio.low > 1.0:
+        if ratio is None:
+            return UNPROVEN, "it ended before its steps could be timed as those of the other were"
+        if ratio.low > 1.0:
             return UNPROVEN, f"seems faster, but {few} too few to be sure on a machine this noisy"
-        return (SLOWER if ratio is not None and ratio.high < 1.0 else SAME), ""
+        return (SLOWER if ratio.high < 1.0 else SAME), ""
     planned = request.steps_planned
     later = "from the second epoch on" if recipe.fills and not reference.fills else ""
     if planned is None:
