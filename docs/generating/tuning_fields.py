@@ -80,7 +80,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "seed": "What was added to the script's random seeds; 0 for nothing.",
         "other_cores": "Cores everything else on the machine burned meanwhile.",
         "disturbed": "Whether that was clearly more than in the quietest run so far. Such a run is "
-        "left out of comparisons where there are others.",
+        "left out of a comparison where both sides have others.",
         "seconds": "How long the command ran.",
         "steps": "The number of steps that were seen.",
         "ended": "Whether it ended by itself, before hotlap had measured enough and stopped it.",

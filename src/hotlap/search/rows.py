@@ -28,7 +28,11 @@ def _typical(values: list[float | None]) -> float | None:
 
 
 def step(runs: Sequence[Run]) -> float | None:
-    return _typical([run.step_seconds for run in _good(runs)])
+    return mean_step(_good(runs))
+
+
+def mean_step(runs: Sequence[Run]) -> float | None:
+    return _typical([run.step_seconds for run in runs])
 
 
 def rate(runs: Sequence[Run]) -> float | None:
