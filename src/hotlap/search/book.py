@@ -69,6 +69,7 @@ class Book:
         self._repeats = 0
         self._began = machine.clock()
         self._runs: dict[str, list[Run]] = {BASELINE.key: [first]}
+        self._again: set[str] = set()  # recipes that are looked at more often than others
         self._cold: dict[str, float] = {}  # how long starts took that had to compile
 
     def runs(self, recipe: Recipe) -> list[Run]:
@@ -114,6 +115,14 @@ class Book:
             order.reverse()
         for one in order:
             self.run(one, reserve=reserve)
+
+    def ask_more_of(self, candidate: Recipe) -> None:
+        """It gets more looks than others, which are as many chances to be lucky."""
+        self._again.add(candidate.key)
+
+    def _accepted(self, candidate: Recipe) -> float:
+        again = candidate.key in self._again
+        return comparing.ACCEPTED_AGAIN if again else comparing.ACCEPTED
 
     def cheapest(self, recipe: Recipe) -> float:
         """Seconds a run of it takes at least, as far as is known."""
@@ -183,13 +192,14 @@ class Book:
         return comparing.comparable(self.runs(reference), self.runs(candidate))
 
     def proves(self, reference: Recipe, candidate: Recipe) -> bool:
-        return comparing.proven(*self._pair(reference, candidate))
+        return comparing.proven(*self._pair(reference, candidate), q=self._accepted(candidate))
 
     def may_prove(
         self, reference: Recipe, candidate: Recipe, *, most: int, promise: float | None
     ) -> bool:
         pair = self._pair(reference, candidate)
-        return comparing.may_be_proven(*pair, most=most, promise=promise)
+        q = self._accepted(candidate)
+        return comparing.may_be_proven(*pair, most=most, promise=promise, q=q)
 
     def spread_of_peaks(self) -> Spread:
         return comparing.spread(list(self._runs.values()), self._memory)

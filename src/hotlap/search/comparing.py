@@ -31,6 +31,7 @@ PRIOR_SPREAD_OF_DEVICES = 0.001  # of what their allocator hands out
 PRIOR_DEGREES = 3.0
 SHOWN = 0.975  # the upper end of a 95 % interval
 ACCEPTED = 0.993
+ACCEPTED_AGAIN = 0.9995  # of what gets more looks than others
 SURPRISE = 0.03  # what a gain may well differ by from what was promised
 
 
@@ -182,14 +183,19 @@ def speedup(
 
 
 def proven(
-    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, figure: Figure = TIME
+    reference: Sequence[Run],
+    candidate: Sequence[Run],
+    noise: Spread,
+    *,
+    q: float = ACCEPTED,
+    figure: Figure = TIME,
 ) -> bool:
     """Whether the candidate is better, asked more strictly than the interval that is shown.
 
     A candidate is looked at after every run and gets another one while it looks good: that is
     several chances to be lucky, and it is paid for here.
     """
-    strict = speedup(reference, candidate, noise, q=ACCEPTED, figure=figure)
+    strict = speedup(reference, candidate, noise, q=q, figure=figure)
     return strict is not None and strict.low > 1.0
 
 
@@ -200,6 +206,7 @@ def may_be_proven(
     *,
     most: int,
     promise: float | None = None,
+    q: float = ACCEPTED,
 ) -> bool:
     """Whether runs up to `most` of the candidate, each in turn with the reference, could prove it.
 
@@ -218,7 +225,7 @@ def may_be_proven(
         expected = (seen * expected + told * promise) / (seen + told)
         error = math.sqrt(1 / (seen + told))
     later = noise.deviation * math.sqrt(1 / (slow + more) + 1 / (fast + more))
-    half = stats.student(noise.degrees + 2 * more, ACCEPTED) * later
+    half = stats.student(noise.degrees + 2 * more, q) * later
     return expected + error > half
 
 

@@ -116,7 +116,8 @@ def most_promising(
         ratio = book.speedup(best, recipe) if trial.runs and recipe.key not in without else None
         if ratio is None or ratio.ratio < WORTH_ANOTHER_LOOK:
             continue
-        if book.guard(recipe, best).status != guarding.PASSED:
+        guard = book.guard(recipe, best)
+        if guard.status == guarding.CHANGED or not _trusted(recipe, best, guard):
             continue
         if not is_hopeless(book, recipe, best, "speed", most=MOST_WHEN_AGAIN):
             seeming[ratio.ratio] = trial
