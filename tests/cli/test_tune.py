@@ -231,7 +231,7 @@ def test_an_interrupted_tuning_keeps_its_rows(
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with hotlap tune --resume" in errors
+    assert "go on with hotlap tune --resume --only does-nothing" in errors
     assert "tunable_storage.py" in errors.split("--resume")[-1], "the line can be typed as it is"
     assert "Traceback" not in errors
     result = json.loads((tmp_path / "answer.json").read_text())

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 from hotlap import machine
+from hotlap.search.book import Request
 from hotlap.studies import surroundings
 from hotlap.trials import identity
 from hotlap.trials.folder import RunFolder
 from hotlap.trials.journal import Journal
 
+BUDGET_SECONDS = 600.0
+TIMEOUT_SECONDS = 300.0
+GOALS = ("speed", "memory")
 NEW = "A new tuning is started."
 
 
@@ -35,6 +40,26 @@ def run_folder(
     journal.read()
     warn(f"Going on in {run.path}: {journal.known} finished runs are taken from there.")
     return run, journal
+
+
+def go_on(
+    words: list[str], request: Request, *, timeout: float, home: Path | None, in_place: bool
+) -> str:
+    """What to type to go on, with the options as they were given."""
+    choice = request.choice
+    given: list[tuple[str, object]] = [
+        ("--budget", f"{request.budget:.12g}s" if request.budget != BUDGET_SECONDS else None),
+        ("--steps-planned", request.steps_planned),
+        *[("--only", name) for name in choice.only],
+        *[("--skip", name) for name in choice.skip],
+        *[("--allow", name) for name in choice.allow],
+        ("--goal", choice.goal if choice.goal != GOALS[0] else None),
+        ("--timeout", f"{timeout:.12g}" if timeout != TIMEOUT_SECONDS else None),
+        ("--out", home),
+    ]
+    options = [part for name, value in given if value for part in (name, str(value))]
+    options += ["--in-place"] if in_place else []
+    return shlex.join(["hotlap", "tune", "--resume", *options, *words])
 
 
 def _same(

@@ -17,7 +17,7 @@ from hotlap.api import outcome
 from hotlap.api.failures import failed, how_it_failed, why_nothing
 from hotlap.api.machine import Watched
 from hotlap.api.profiling import as_words, forget, working_directory
-from hotlap.api.resuming import run_folder
+from hotlap.api.resuming import BUDGET_SECONDS, GOALS, TIMEOUT_SECONDS, go_on, run_folder
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.optimizations.sample_cache import FOLDER_VARIABLE
 from hotlap.recipes import Recipe, check_names
@@ -34,9 +34,6 @@ from hotlap.trials.measuring import LocalMachine, Where
 from hotlap.trials.output import tail
 from hotlap.tunings import Run, Trial, Tuning
 
-BUDGET_SECONDS = 600.0
-TIMEOUT_SECONDS = 300.0
-GOALS = ("speed", "memory")
 TIMED = Limits(
     bare=True, seconds=5.0, window_seconds=0.4, guard_steps=48, guard_seconds=6.0, guard_fill=2.0
 )
@@ -82,6 +79,7 @@ def tune(
     working = working_directory()
     home = Path(out) if out is not None else None
     run, journal = run_folder(words, working, home, resume=resume, warn=warn)
+    again = go_on(words, request, timeout=timeout, home=home, in_place=in_place)
     began = time.monotonic()
     with _caches() as variables:
         where = Where(
@@ -110,7 +108,7 @@ def tune(
             if tuner is None:
                 raise Interrupted(
                     "Interrupted before the baseline was known. What was finished is kept; "
-                    f"go on with {_go_on(words)}"
+                    f"go on with {again}"
                 ) from None
             interrupted, found = True, tuner.found
         runs = tuner.baseline_runs()
@@ -121,14 +119,10 @@ def tune(
         if interrupted:
             rows = units.plural(len(result.trials), "row")
             raise Interrupted(
-                f"Interrupted. {rows} kept in {run.tuning}; go on with {_go_on(words)}",
+                f"Interrupted. {rows} kept in {run.tuning}; go on with {again}",
                 tuning=result,
             )
         return result
-
-
-def _go_on(words: list[str]) -> str:
-    return f"hotlap tune --resume {shlex.join(words)}"
 
 
 def _request(

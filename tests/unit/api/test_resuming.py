@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hotlap.api.resuming import run_folder
+from hotlap.api.resuming import go_on, run_folder
+from hotlap.search.book import Request
+from hotlap.search.planning import Choice
 from hotlap.trials.folder import RunFolder
 
 WORDS = ["train.py"]
@@ -64,3 +66,29 @@ def test_a_folder_of_an_older_hotlap_cannot_be_checked_and_is_left(project: Path
 
 def test_where_there_is_nothing_it_is_said(project: Path) -> None:
     assert "There is no tuning of this command" in opened(project)[1]
+
+
+def test_the_line_to_go_on_with_has_the_options_that_were_given() -> None:
+    choice = Choice(only=("threads", "compile"), skip=("tf32",), allow=("batch-size",))
+    request = Request(choice=choice, budget=80.0, steps_planned=500)
+    line = go_on(
+        ["train.py", "--name", "a b"],
+        request,
+        timeout=300.0,
+        home=Path("/tmp/my runs"),
+        in_place=True,
+    )
+    assert line == (
+        "hotlap tune --resume --budget 80s --steps-planned 500 --only threads --only compile "
+        "--skip tf32 --allow batch-size --out '/tmp/my runs' --in-place train.py --name 'a b'"
+    )
+
+
+def test_the_line_to_go_on_with_has_nothing_that_is_so_anyway() -> None:
+    plain = Request(choice=Choice(), budget=600.0)
+    line = go_on(WORDS, plain, timeout=300.0, home=None, in_place=False)
+    assert line == "hotlap tune --resume train.py"
+    small = Request(choice=Choice(goal="memory"), budget=600.0)
+    assert "--goal memory --timeout 20 " in go_on(
+        WORDS, small, timeout=20.0, home=None, in_place=False
+    )
