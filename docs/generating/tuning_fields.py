@@ -42,7 +42,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "samples_per_second": "Samples trained on per second.",
         "peak_bytes": "Peak memory, median over its runs.",
         "start_seconds": "How much longer its start takes than the baseline's: until steps take "
-        "their usual time.",
+        "their usual time. 0 where its runs start neither all later nor all sooner.",
         "start_is_cold": "False where it compiles, and only runs are known that found the "
         "compiler's cache filled.",
         "break_even_steps": "After how many steps the longer start is paid back. Null where it "

@@ -359,7 +359,9 @@ class Tuner:
     def _add_the_rest(self) -> None:
         waiting = filter(self._is_open, self._plan.candidates) if self._spent else ()
         skipped = list(rest.skipped(waiting))
-        for row in (*skipped, *rest.refused(self._refused, [*self._trials, *skipped])):
+        refused = rest.refused(self._refused, [*self._trials, *skipped])
+        best = self._best if self._winner is not None else BASELINE
+        for row in (*skipped, *rest.under(best, self._diagnosis, refused, spent=self._spent)):
             self._add(row)
 
     def _compared(
