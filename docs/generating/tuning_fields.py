@@ -42,7 +42,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "samples_per_second": "Samples trained on per second.",
         "peak_bytes": "Peak memory, median over its runs.",
         "start_seconds": "How much longer its start takes than the baseline's: until steps take "
-        "their usual time.",
+        "their usual time. 0 where its runs start neither all later nor all sooner.",
         "start_is_cold": "False where it compiles, and only runs are known that found the "
         "compiler's cache filled.",
         "break_even_steps": "After how many steps the longer start is paid back. Null where it "
@@ -80,9 +80,10 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "seed": "What was added to the script's random seeds; 0 for nothing.",
         "other_cores": "Cores everything else on the machine burned meanwhile.",
         "disturbed": "Whether that was clearly more than in the quietest run so far. Such a run is "
-        "left out of comparisons where there are others.",
+        "left out of a comparison where both sides have others.",
         "seconds": "How long the command ran.",
         "steps": "The number of steps that were seen.",
+        "ended": "Whether it ended by itself, before hotlap had measured enough and stopped it.",
         "losses": "The value of each backward pass in order, up to 4096: those of the guard's "
         "steps, and of the later ones too where a step takes 20 ms or more. Null for one that is "
         "not finite.",

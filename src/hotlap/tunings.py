@@ -81,6 +81,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: bool = False  # by that; left out of comparisons where there are quiet runs
     seconds: float = 0.0
     steps: int = 0
+    ended: bool = False  # by itself: hotlap did not stop it
     losses: tuple[float | None, ...] = ()
     status: str | None = None  # why there is nothing to compare
     reason: str = ""

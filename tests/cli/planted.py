@@ -79,6 +79,17 @@ _BODIES = {
 
         training.when_training_starts(NAME, full)
     """,
+    "ends-early": """
+        import os
+        steps = []
+
+        def count():
+            steps.append(1)
+            if len(steps) == 20:
+                raise SystemExit(0)
+
+        training.after_step(count)
+    """,
     "runs-out-of-memory": """
         training.when_training_starts(NAME, lambda module: training.torch.empty(1 << 50))
     """,

@@ -128,6 +128,7 @@ def test_what_changes_the_loss_is_refused(tune: Callable[..., Tuned], tmp_path: 
 
 
 FAULTS = {
+    "ends-early": ("failed", "steps; the command as it is was still training"),
     "fills-the-disk": ("failed", "No space left on device"),
     "hangs": ("timed out", "no step for"),
     "is-killed": ("out of memory", "SIGKILL"),
@@ -230,7 +231,7 @@ def test_an_interrupted_tuning_keeps_its_rows(
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with hotlap tune --resume" in errors
+    assert "go on with hotlap tune --resume --only does-nothing" in errors
     assert "tunable_storage.py" in errors.split("--resume")[-1], "the line can be typed as it is"
     assert "Traceback" not in errors
     result = json.loads((tmp_path / "answer.json").read_text())

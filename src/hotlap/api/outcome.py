@@ -24,7 +24,7 @@ def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False
         return _nothing(found.trials, tried)
     if goal == "memory":
         return f"Nothing of what was tried ({_recipes(tried)}) is proven to need less memory."
-    return _looked(tried, noise) or (
+    return _looked(tried, noise, spent=found.spent) or (
         f"Nothing of what was tried ({_recipes(tried)}) is faster beyond the noise of this "
         f"machine ({units.share(noise.spread)} from run to run)."
     )
@@ -69,7 +69,7 @@ def _nothing(trials: Sequence[Trial], tried: Sequence[Trial]) -> str:
     return "Nothing was tried: nothing that may be tried applies to this command."
 
 
-def _looked(tried: Sequence[Trial], noise: Noise) -> str | None:
+def _looked(tried: Sequence[Trial], noise: Noise, *, spent: bool) -> str | None:
     """What seemed faster and is not the winner, with the reason."""
     kept = [trial.speedup.ratio for trial in tried if trial.kept and trial.speedup]
     if kept:
@@ -88,10 +88,15 @@ def _looked(tried: Sequence[Trial], noise: Noise) -> str | None:
         ]
         if faster:
             ratio, trial = max(faster, key=lambda pair: pair[0])
-            more = " Tune again with more --budget." if "too few to be sure" in trial.reason else ""
             reason = but.format(trial.reason)
-            return f"{trial.name} looked {ratio:.2f} times as fast, but {reason}.{more}"
+            advice = _advice(spent) if "too few to be sure" in trial.reason else ""
+            return f"{trial.name} looked {ratio:.2f} times as fast, but {reason}.{advice}"
     return None
+
+
+def _advice(spent: bool) -> str:
+    """More budget only where there was too little: else all the runs it may have were made."""
+    return f" Tune again {'with more --budget' if spent else 'when the machine is quiet'}."
 
 
 def _recipes(tried: Sequence[Trial]) -> str:

@@ -17,6 +17,7 @@ from hotlap.api import outcome
 from hotlap.api.failures import failed, how_it_failed, why_nothing
 from hotlap.api.machine import Watched
 from hotlap.api.profiling import as_words, forget, working_directory
+from hotlap.api.resuming import BUDGET_SECONDS, GOALS, TIMEOUT_SECONDS, go_on, run_folder
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.optimizations.sample_cache import FOLDER_VARIABLE
 from hotlap.recipes import Recipe, check_names
@@ -29,14 +30,10 @@ from hotlap.search.tuner import Found, Tuner
 from hotlap.settings import Limits
 from hotlap.trials import scratch
 from hotlap.trials.folder import RunFolder
-from hotlap.trials.journal import Journal
 from hotlap.trials.measuring import LocalMachine, Where
 from hotlap.trials.output import tail
 from hotlap.tunings import Run, Trial, Tuning
 
-BUDGET_SECONDS = 600.0
-TIMEOUT_SECONDS = 300.0
-GOALS = ("speed", "memory")
 TIMED = Limits(
     bare=True, seconds=5.0, window_seconds=0.4, guard_steps=48, guard_seconds=6.0, guard_fill=2.0
 )
@@ -81,7 +78,8 @@ def tune(
     request = _request(budget, timeout, steps_planned, only, skip, allow, goal)
     working = working_directory()
     home = Path(out) if out is not None else None
-    run, journal = _run_folder(words, home, resume=resume, warn=warn)
+    run, journal = run_folder(words, working, home, resume=resume, warn=warn)
+    again = go_on(words, request, timeout=timeout, home=home, in_place=in_place)
     began = time.monotonic()
     with _caches() as variables:
         where = Where(
@@ -110,7 +108,7 @@ def tune(
             if tuner is None:
                 raise Interrupted(
                     "Interrupted before the baseline was known. What was finished is kept; "
-                    f"go on with {_go_on(words)}"
+                    f"go on with {again}"
                 ) from None
             interrupted, found = True, tuner.found
         runs = tuner.baseline_runs()
@@ -121,14 +119,10 @@ def tune(
         if interrupted:
             rows = units.plural(len(result.trials), "row")
             raise Interrupted(
-                f"Interrupted. {rows} kept in {run.tuning}; go on with {_go_on(words)}",
+                f"Interrupted. {rows} kept in {run.tuning}; go on with {again}",
                 tuning=result,
             )
         return result
-
-
-def _go_on(words: list[str]) -> str:
-    return f"hotlap tune --resume {shlex.join(words)}"
 
 
 def _request(
@@ -158,24 +152,6 @@ def _request(
         raise UsageError(f"--steps-planned is {steps_planned}; it must be positive.")
     choice = Choice(only=tuple(only), skip=tuple(skip), allow=tuple(allow), goal=goal)
     return Request(choice=choice, budget=budget, steps_planned=steps_planned)
-
-
-def _run_folder(
-    words: list[str], home: Path | None, *, resume: bool, warn: Callable[[str], None]
-) -> tuple[RunFolder, Journal]:
-    run = RunFolder.latest("tune", command=words, out=home) if resume else None
-    if run is not None:
-        run.lock()
-        journal = Journal(run.journal)
-        journal.read()
-        warn(f"Going on in {run.path}: {journal.known} finished runs are taken from there.")
-        return run, journal
-    if resume:
-        warn("There is no tuning of this command to go on with; starting a new one.")
-    run = RunFolder.new("tune", out=home)
-    run.lock()
-    run.remember(words)
-    return run, Journal(run.journal)
 
 
 def _diagnose(machine: Watched, words: list[str], timeout: float) -> tuple[Run, Profile]:

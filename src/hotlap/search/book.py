@@ -11,7 +11,7 @@ import msgspec
 from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, guarding
+from hotlap.search import comparing, endings, guarding
 from hotlap.search.comparing import Figure, Spread
 from hotlap.search.planning import Choice
 from hotlap.tunings import Guard, Run, Speedup
@@ -66,10 +66,10 @@ class Book:
         self._cores = cores
         self._memory = memory
         self._say = say
-        self._quietest = first.other_cores
         self._repeats = 0
         self._began = machine.clock()
         self._runs: dict[str, list[Run]] = {BASELINE.key: [first]}
+        self._again: set[str] = set()  # recipes that are looked at more often than others
         self._cold: dict[str, float] = {}  # how long starts took that had to compile
 
     def runs(self, recipe: Recipe) -> list[Run]:
@@ -116,6 +116,14 @@ class Book:
         for one in order:
             self.run(one, reserve=reserve)
 
+    def ask_more_of(self, candidate: Recipe) -> None:
+        """It gets more looks than others, which are as many chances to be lucky."""
+        self._again.add(candidate.key)
+
+    def _accepted(self, candidate: Recipe) -> float:
+        again = candidate.key in self._again
+        return comparing.ACCEPTED_AGAIN if again else comparing.ACCEPTED
+
     def cheapest(self, recipe: Recipe) -> float:
         """Seconds a run of it takes at least, as far as is known."""
         known = [run.seconds for run in self.runs(recipe)]
@@ -135,56 +143,77 @@ class Book:
         return number if recipe == BASELINE and number % 2 else 0
 
     def _enter(self, recipe: Recipe, run: Run) -> Run:
-        if self._is_disturbed(run):
-            run = msgspec.structs.replace(run, disturbed=True)
+        if recipe != BASELINE:
+            run = endings.checked(run, self.runs(BASELINE))
         self.runs(recipe).append(run)
-        if run.cold and run.start_seconds is not None:
-            self._cold.setdefault(recipe.compiled, run.start_seconds)
-        return run
-
-    def _is_disturbed(self, run: Run) -> bool:
-        """Whether others burned clearly more than in the quietest run so far."""
-        if run.other_cores is None:
-            return False
-        known = run.other_cores if self._quietest is None else self._quietest
-        quietest = self._quietest = min(run.other_cores, known)
-        if run.other_cores <= quietest + OTHERS_DISTURB_FROM * self._cores:
-            return False
-        if not self._repeats:
+        self._mark_disturbed()
+        run = self.runs(recipe)[-1]
+        if run.disturbed and not self._repeats:
             self._say(
                 f"Something else burned {run.other_cores:.1f} of {self._cores:g} cores during a "
                 "run. Such runs are repeated and left out; a quiet machine gives narrower ranges."
             )
-        return True
+        if run.cold and run.start_seconds is not None:
+            self._cold.setdefault(recipe.compiled, run.start_seconds)
+        return run
+
+    def _mark_disturbed(self) -> None:
+        """Those during which others burned clearly more than in the quietest, before or after."""
+        seen = [run.other_cores for runs in self._runs.values() for run in runs]
+        quietest = min((one for one in seen if one is not None), default=0.0)
+        most = quietest + OTHERS_DISTURB_FROM * self._cores
+        for runs in self._runs.values():
+            runs[:] = [
+                msgspec.structs.replace(run, disturbed=(run.other_cores or 0.0) > most)
+                for run in runs
+            ]
 
     # Reading ---------------------------------------------------------------------------------
 
     def spread(self) -> Spread:
-        return comparing.spread(list(self._runs.values()))
+        """What runs differ by: as the quiet ones of the baseline do, where there are two."""
+        known = self.runs(BASELINE)
+        few = len(comparing.costs(known)) < 2
+        disturbed = [run for run in known if run.disturbed] if few else known
+        return comparing.spread_between(list(self._runs.values()), known, disturbed)
+
+    def _pair(
+        self, reference: Recipe, candidate: Recipe, figure: Figure = comparing.TIME
+    ) -> tuple[list[Run], list[Run], Spread]:
+        slow, fast = self.runs(reference), self.runs(candidate)
+        noise = comparing.spread_between(list(self._runs.values()), slow, fast, figure)
+        return slow, fast, noise
 
     def speedup(self, reference: Recipe, candidate: Recipe) -> Speedup | None:
-        return comparing.speedup(self.runs(reference), self.runs(candidate), self.spread())
+        return comparing.speedup(*self._pair(reference, candidate))
+
+    def compared(self, reference: Recipe, candidate: Recipe) -> tuple[list[Run], list[Run]]:
+        """The runs their ratio comes from."""
+        return comparing.comparable(self.runs(reference), self.runs(candidate))
 
     def proves(self, reference: Recipe, candidate: Recipe) -> bool:
-        return comparing.proven(self.runs(reference), self.runs(candidate), self.spread())
+        return comparing.proven(*self._pair(reference, candidate), q=self._accepted(candidate))
 
     def may_prove(
         self, reference: Recipe, candidate: Recipe, *, most: int, promise: float | None
     ) -> bool:
-        runs, noise = (self.runs(reference), self.runs(candidate)), self.spread()
-        return comparing.may_be_proven(*runs, noise, most=most, promise=promise)
+        pair = self._pair(reference, candidate)
+        q = self._accepted(candidate)
+        return comparing.may_be_proven(*pair, most=most, promise=promise, q=q)
 
     def spread_of_peaks(self) -> Spread:
         return comparing.spread(list(self._runs.values()), self._memory)
 
     def shrinkage(self, reference: Recipe, candidate: Recipe) -> Speedup | None:
         """The reference's memory at the peak over the candidate's."""
-        runs, noise = (self.runs(reference), self.runs(candidate)), self.spread_of_peaks()
-        return comparing.speedup(*runs, noise, figure=self._memory)
+        return comparing.speedup(
+            *self._pair(reference, candidate, self._memory), figure=self._memory
+        )
 
     def proves_smaller(self, reference: Recipe, candidate: Recipe) -> bool:
-        runs, noise = (self.runs(reference), self.runs(candidate)), self.spread_of_peaks()
-        return comparing.proven(*runs, noise, figure=self._memory)
+        return comparing.proven(
+            *self._pair(reference, candidate, self._memory), figure=self._memory
+        )
 
     def guard(self, recipe: Recipe, reference: Recipe = BASELINE) -> Guard:
         """Whether it learns as it should. A loss that is no number is refused, allowed or not."""

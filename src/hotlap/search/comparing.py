@@ -7,6 +7,9 @@ smaller than what the windows within the runs show. Few runs know little about t
 prior stands in for the runs not made; it fades as runs come in, and where they differ by more than
 it says, it is believed so much the less. A noisy machine widens every interval.
 
+Runs that others disturbed are left out where both sides have quiet ones. Where one side has none,
+all runs of both are compared, with a spread that counts the disturbed ones in.
+
 Peaks of memory are compared in the same way. A device's allocator repeats itself nearly to the
 byte; the resident memory of processes does not.
 """
@@ -22,11 +25,13 @@ from hotlap.tunings import Noise, Run, Speedup
 
 # What two processes of a quiet machine differ by, and how many runs' worth that is believed.
 PRIOR_SPREAD = 0.02
+PRIOR_SPREAD_DISTURBED = 0.2  # of runs during which others burn cores
 PRIOR_SPREAD_OF_PROCESSES = 0.05  # of their resident memory at the peak
 PRIOR_SPREAD_OF_DEVICES = 0.001  # of what their allocator hands out
 PRIOR_DEGREES = 3.0
 SHOWN = 0.975  # the upper end of a 95 % interval
 ACCEPTED = 0.993
+ACCEPTED_AGAIN = 0.9995  # of what gets more looks than others
 SURPRISE = 0.03  # what a gain may well differ by from what was promised
 
 
@@ -60,34 +65,95 @@ class Figure:
 
     of: Callable[[Run], float | None]
     prior: float
+    disturbed: float  # the same for runs that others disturbed
     within: Callable[[Run], float] = lambda run: 0.0  # its spread as one run by itself shows it
+    timed: bool = False  # only runs with timed windows are like each other, or runs without
 
 
-TIME = Figure(of=cost, prior=PRIOR_SPREAD, within=within)
-PROCESS_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_PROCESSES)
-DEVICE_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_DEVICES)
+TIME = Figure(
+    of=cost, prior=PRIOR_SPREAD, disturbed=PRIOR_SPREAD_DISTURBED, within=within, timed=True
+)
+PROCESS_MEMORY = Figure(
+    of=peak, prior=PRIOR_SPREAD_OF_PROCESSES, disturbed=PRIOR_SPREAD_OF_PROCESSES
+)
+DEVICE_MEMORY = Figure(of=peak, prior=PRIOR_SPREAD_OF_DEVICES, disturbed=PRIOR_SPREAD_OF_DEVICES)
 
 
 def costs(runs: Iterable[Run], figure: Figure = TIME) -> list[float]:
     """Of the quiet runs; of the disturbed ones where there are no others."""
-    known = [run for run in runs if figure.of(run) and not run.filling]
-    quiet = [run for run in known if not run.disturbed]
-    return [figure.of(run) or 0.0 for run in quiet or known]
+    return _values(_quiet(_alike([_known(runs, figure)], figure))[0], figure)
 
 
-def spread(arms: Iterable[Sequence[Run]], figure: Figure = TIME) -> Spread:
-    """Pooled over all recipes: each adds what its runs differ by among themselves."""
+def _values(runs: Iterable[Run], figure: Figure) -> list[float]:
+    return [figure.of(run) or 0.0 for run in runs]
+
+
+def _known(runs: Iterable[Run], figure: Figure) -> list[Run]:
+    return [run for run in runs if figure.of(run) and not run.filling]
+
+
+def _alike(arms: Sequence[Sequence[Run]], figure: Figure) -> list[list[Run]]:
+    """Those with timed windows; else those without: watched steps are not like timed ones."""
+    windows = [[run for run in runs if run.windows or not figure.timed] for runs in arms]
+    if all(windows):
+        return windows
+    return [[run for run in runs if not run.windows] for runs in arms]
+
+
+def _quiet(arms: list[list[Run]]) -> list[list[Run]]:
+    """Without the disturbed ones, unless an arm has no others: the load was on that one alone."""
+    quiet = [[run for run in runs if not run.disturbed] for runs in arms]
+    return quiet if all(quiet) else arms
+
+
+def comparable(
+    reference: Iterable[Run], candidate: Iterable[Run], figure: Figure = TIME
+) -> tuple[list[Run], list[Run]]:
+    """The runs of both that can be set against each other."""
+    known = [_known(reference, figure), _known(candidate, figure)]
+    slow, fast = _quiet(_alike(known, figure))
+    return slow, fast
+
+
+def spread_between(
+    arms: Sequence[Sequence[Run]],
+    reference: Sequence[Run],
+    candidate: Sequence[Run],
+    figure: Figure = TIME,
+) -> Spread:
+    """For comparing these two: never less than that of quiet runs, whoever disturbed them."""
+    quiet = spread(arms, figure)
+    slow, fast = comparable(reference, candidate, figure)
+    if not any(run.disturbed for run in (*slow, *fast)):
+        return quiet
+    hit = [runs for runs in arms if any(run.disturbed for run in runs)]
+    loud = spread(hit, figure, disturbed=True)
+    return Spread(
+        deviation=max(quiet.deviation, loud.deviation), degrees=min(quiet.degrees, loud.degrees)
+    )
+
+
+def spread(
+    arms: Iterable[Sequence[Run]], figure: Figure = TIME, *, disturbed: bool = False
+) -> Spread:
+    """Pooled over all recipes: each adds what its runs differ by among themselves.
+
+    With `disturbed` also what the disturbed ones differ by from the quiet ones.
+    """
     squares, degrees = 0.0, 0.0
+    assumed = figure.disturbed if disturbed else figure.prior
     inner: list[float] = []
     for runs in arms:
-        logs = [math.log(value) for value in costs(runs, figure)]
+        known = _alike([_known(runs, figure)], figure)
+        values = _values((known if disturbed else _quiet(known))[0], figure)
+        logs = [math.log(value) for value in values]
         if len(logs) > 1:
             squares += stats.variance(logs) * (len(logs) - 1)
             degrees += len(logs) - 1
         inner += [figure.within(run) for run in runs]
     seen = squares / degrees if degrees else 0.0
-    prior = PRIOR_DEGREES * min(1.0, figure.prior**2 / seen if seen else 1.0)
-    squares, degrees = squares + prior * figure.prior**2, degrees + prior
+    prior = PRIOR_DEGREES * min(1.0, assumed**2 / seen if seen else 1.0)
+    squares, degrees = squares + prior * assumed**2, degrees + prior
     deviation = math.sqrt(squares / degrees)
     if inner:
         deviation = max(deviation, stats.median(inner))
@@ -103,7 +169,7 @@ def speedup(
     figure: Figure = TIME,
 ) -> Speedup | None:
     """The reference's figure over the candidate's; None where one has no run that shows it."""
-    slow, fast = costs(reference, figure), costs(candidate, figure)
+    slow, fast = (_values(runs, figure) for runs in comparable(reference, candidate, figure))
     if not slow or not fast:
         return None
     middle = stats.mean([math.log(value) for value in slow]) - stats.mean(
@@ -117,14 +183,19 @@ def speedup(
 
 
 def proven(
-    reference: Sequence[Run], candidate: Sequence[Run], noise: Spread, *, figure: Figure = TIME
+    reference: Sequence[Run],
+    candidate: Sequence[Run],
+    noise: Spread,
+    *,
+    q: float = ACCEPTED,
+    figure: Figure = TIME,
 ) -> bool:
     """Whether the candidate is better, asked more strictly than the interval that is shown.
 
     A candidate is looked at after every run and gets another one while it looks good: that is
     several chances to be lucky, and it is paid for here.
     """
-    strict = speedup(reference, candidate, noise, q=ACCEPTED, figure=figure)
+    strict = speedup(reference, candidate, noise, q=q, figure=figure)
     return strict is not None and strict.low > 1.0
 
 
@@ -135,6 +206,7 @@ def may_be_proven(
     *,
     most: int,
     promise: float | None = None,
+    q: float = ACCEPTED,
 ) -> bool:
     """Whether runs up to `most` of the candidate, each in turn with the reference, could prove it.
 
@@ -144,7 +216,7 @@ def may_be_proven(
     now = speedup(reference, candidate, noise)
     if now is None:
         return False
-    slow, fast = len(costs(reference)), len(costs(candidate))
+    slow, fast = map(len, comparable(reference, candidate))
     more = max(0, most - fast)
     expected = math.log(now.ratio)
     error = noise.deviation * math.sqrt(1 / slow + 1 / fast)
@@ -153,7 +225,7 @@ def may_be_proven(
         expected = (seen * expected + told * promise) / (seen + told)
         error = math.sqrt(1 / (seen + told))
     later = noise.deviation * math.sqrt(1 / (slow + more) + 1 / (fast + more))
-    half = stats.student(noise.degrees + 2 * more, ACCEPTED) * later
+    half = stats.student(noise.degrees + 2 * more, q) * later
     return expected + error > half
 
 

@@ -27,7 +27,7 @@ def winner(
     """
     baseline, runs = book.runs(BASELINE), book.runs(best)
     ratio, guard = book.speedup(BASELINE, best), book.guard(best)
-    step, before = rows.step(runs), rows.step(baseline)
+    before, step = map(rows.mean_step, book.compared(BASELINE, best))
     if not best or ratio is None or step is None or before is None:
         return None
     if guard.status == guarding.CHANGED or not judging.is_proven(book, best, BASELINE, goal):

@@ -44,9 +44,11 @@ def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) ->
     """With --steps-planned the start counts as well: compiling has to pay."""
     if not book.proves(reference, recipe):
         ratio, few = book.speedup(reference, recipe), _few(book, recipe)
-        if ratio is not None and ratio.low > 1.0:
+        if ratio is None:
+            return UNPROVEN, "it ended before its steps could be timed as those of the other were"
+        if ratio.low > 1.0:
             return UNPROVEN, f"seems faster, but {few} too few to be sure on a machine this noisy"
-        return (SLOWER if ratio is not None and ratio.high < 1.0 else SAME), ""
+        return (SLOWER if ratio.high < 1.0 else SAME), ""
     planned = request.steps_planned
     later = "from the second epoch on" if recipe.fills and not reference.fills else ""
     if planned is None:
@@ -114,7 +116,8 @@ def most_promising(
         ratio = book.speedup(best, recipe) if trial.runs and recipe.key not in without else None
         if ratio is None or ratio.ratio < WORTH_ANOTHER_LOOK:
             continue
-        if book.guard(recipe, best).status != guarding.PASSED:
+        guard = book.guard(recipe, best)
+        if guard.status == guarding.CHANGED or not _trusted(recipe, best, guard):
             continue
         if not is_hopeless(book, recipe, best, "speed", most=MOST_WHEN_AGAIN):
             seeming[ratio.ratio] = trial

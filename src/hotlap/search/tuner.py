@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, concluding, guarding, judging, planning, rows
+from hotlap.search import comparing, concluding, guarding, judging, planning, rest, rows
 from hotlap.search.book import BASELINE, Book, Machine, OutOfBudget, Request
 from hotlap.search.comparing import Spread
 from hotlap.search.planning import WORTH_BUNDLING, Candidate, Plan, bundled, plan
@@ -30,7 +30,6 @@ from hotlap.tunings import (
     CHANGED,
     NOT_APPLICABLE,
     SAME,
-    SKIPPED,
     SLOWER,
     Guard,
     Run,
@@ -54,6 +53,7 @@ class Found:
     trials: list[Trial]
     spread: Spread
     winner: Winner | None = None
+    spent: bool = False  # the budget: more runs were wanted than it had room for
 
 
 class Tuner:
@@ -83,10 +83,12 @@ class Tuner:
         self._gains: dict[str, Speedup] = {}  # by name, as measured when it was left out
         self._trials: list[Trial] = []
         self._winner: Winner | None = None
+        self._spent = False
 
     @property
     def found(self) -> Found:
-        return Found(trials=self._trials, winner=self._winner, spread=self._book.spread())
+        spread = self._book.spread()
+        return Found(trials=self._trials, winner=self._winner, spread=spread, spent=self._spent)
 
     def baseline_runs(self) -> list[Run]:
         return self._book.runs(BASELINE)
@@ -109,12 +111,12 @@ class Tuner:
             except OutOfBudget as problem:
                 short = problem
         if short is not None:
+            self._spent = True
             self._say(
                 f"The budget is spent: {max(0.0, short.left):.0f} s are left, and another run with "
                 f"the last comparison takes about {short.needed:.0f} s. What was not tried is "
                 "marked so."
             )
-            self._skip_rest()
         with contextlib.suppress(OutOfBudget):
             self._run_the_last_ones()
         self._winner = concluding.winner(
@@ -124,7 +126,7 @@ class Tuner:
             goal=self._request.choice.goal,
             profile=self._latest[1] if self._latest[0] == self._best else None,
         )
-        self._add_refused()
+        self._add_the_rest()
         return self.found
 
     def _learn_the_noise(self) -> None:
@@ -255,6 +257,7 @@ class Tuner:
                 other = book.like(recipe, reference) if doubted else reference
                 book.in_turn(other, recipe, reserve=self._reserve())
             except OutOfBudget:
+                self._spent = True
                 return self._judge(name, recipe, reference, guard)
             last = book.runs(recipe)[-1]
             if last.status is not None:
@@ -275,17 +278,20 @@ class Tuner:
         """What seems better than the best gets more runs, the most promising first.
 
         Changes that help only together are easily lost: the bundle was not proven, and then each
-        of them was found to add nothing.
+        of them was found to add nothing. On a noisy machine a large gain is lost just so.
         """
-        if self._request.choice.goal == "memory" or not self._best:
+        if self._request.choice.goal == "memory":
             return
         seen: set[str] = set()
         while chosen := judging.most_promising(self._book, self._best, self._trials, seen):
             recipe = Recipe(chosen.recipe)
             seen.add(recipe.key)
+            if not self._best:
+                self._book.ask_more_of(recipe)
             try:
                 self._book.in_turn(self._best, recipe, reserve=self._reserve())
             except OutOfBudget:
+                self._spent = True
                 return  # what it seemed is all there is to say
             if self._book.runs(recipe)[-1].status is None:
                 name = f"{chosen.name}, again"
@@ -350,19 +356,13 @@ class Tuner:
             if profile is not None:
                 self._latest = (self._best, profile)
 
-    def _skip_rest(self) -> None:
-        for candidate in self._plan.candidates:
-            if self._is_open(candidate):
-                reason = "the budget is spent; allow more with --budget"
-                self._add(Trial(name=candidate.label, recipe={}, status=SKIPPED, reason=reason))
-
-    def _add_refused(self) -> None:
-        """Why the rest was not tried; what came to apply later on has a row of its own by now."""
-        tried = {trial.name.split()[0] for trial in self._trials}
-        tried |= {name for trial in self._trials for name in trial.recipe}
-        for row in self._refused:
-            if row.name not in tried:
-                self._add(row)
+    def _add_the_rest(self) -> None:
+        waiting = filter(self._is_open, self._plan.candidates) if self._spent else ()
+        skipped = list(rest.skipped(waiting))
+        refused = rest.refused(self._refused, [*self._trials, *skipped])
+        best = self._best if self._winner is not None else BASELINE
+        for row in (*skipped, *rest.under(best, self._diagnosis, refused, spent=self._spent)):
+            self._add(row)
 
     def _compared(
         self,

@@ -26,8 +26,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hotlap.errors import UsageError
 from hotlap.probes import writing
@@ -121,22 +122,38 @@ class RunFolder:
     def trials(self) -> int:
         return sum(entry.is_dir() for entry in self.path.iterdir())
 
-    def remember(self, words: list[str]) -> None:
-        """The command, so that the run can be found again by it."""
-        self._command.write_text(json.dumps(words))
+    def remember(self, words: list[str], about: Mapping[str, str] | None = None) -> None:
+        """The command, so that the run can be found again by it, and what it is besides."""
+        self._command.write_text(json.dumps({"words": words, "about": dict(about or {})}))
+
+    def _remembered(self) -> tuple[Any, dict[str, str]]:
+        try:
+            content = json.loads(self._command.read_text())
+        except (OSError, ValueError):
+            return None, {}
+        if not isinstance(content, dict):
+            return content, {}  # of an older hotlap: the words alone
+        about = content.get("about")
+        return content.get("words"), about if isinstance(about, dict) else {}
+
+    @property
+    def about(self) -> dict[str, str]:
+        return self._remembered()[1]
 
     @classmethod
-    def latest(cls, verb: str, *, command: list[str], out: Path | None = None) -> RunFolder | None:
-        """The newest run of this verb with this command."""
+    def known(
+        cls, verb: str, *, command: list[str], out: Path | None = None
+    ) -> Iterator[RunFolder]:
+        """The runs of this verb with this command, the newest first."""
         home = (out if out is not None else Path(HOME)).absolute()
         for path in sorted(home.glob(f"{verb}-*"), key=_number, reverse=True):
             run = cls(path)
-            try:
-                if json.loads(run._command.read_text()) == command:
-                    return run
-            except (OSError, ValueError):
-                continue
-        return None
+            if run._remembered()[0] == command:
+                yield run
+
+    @classmethod
+    def latest(cls, verb: str, *, command: list[str], out: Path | None = None) -> RunFolder | None:
+        return next(cls.known(verb, command=command, out=out), None)
 
     @classmethod
     def new(

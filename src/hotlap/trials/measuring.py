@@ -185,6 +185,7 @@ def as_run(measured: Measured, folder: TrialFolder, *, cold: bool, seed: int = 0
         compile_seconds=record.startup.compile_seconds,
         other_cores=record.usage.other_cores,
         steps=record.step.seen,
+        ended=outcome.stopped is None and main.get("complete") is not True,
         losses=record.losses,
         epoch_steps=record.loaders[0].batches if record.loaders else None,
         **common,

@@ -31,7 +31,8 @@ def row(status: str, ratio: float | None = None, **more: Any) -> Trial:
 
 
 def said(*trials: Trial, **more: Any) -> str:
-    found = Found(trials=list(trials), spread=Spread(deviation=0.03, degrees=3.0))
+    spread, spent = Spread(deviation=0.03, degrees=3.0), more.pop("spent", False)
+    found = Found(trials=list(trials), spread=spread, spent=spent)
     return sentence(found, NOISE, more.pop("goal", "speed"), **more)
 
 
@@ -53,8 +54,10 @@ def test_what_was_faster_and_refused_is_not_called_no_faster() -> None:
 
 
 def test_more_budget_is_advised_only_where_it_helps() -> None:
-    few = said(row(UNPROVEN, 2.0, reason="seems faster, but one run is too few to be sure"))
-    assert "--budget" in few
+    unsure = row(UNPROVEN, 2.0, reason="seems faster, but one run is too few to be sure")
+    assert "--budget" in said(unsure, spent=True)
+    assert "--budget" not in said(unsure)
+    assert "when the machine is quiet" in said(unsure)
     blind = said(row(UNPROVEN, 2.0, reason="the baseline's own loss is not a number"))
     assert "not a number" in blind
     assert "--budget" not in blind

@@ -104,6 +104,42 @@ def test_disturbed_runs_count_only_where_there_are_no_others() -> None:
     assert comparing.costs([busy]) == [pytest.approx(3.0 / 8)]
 
 
+def test_a_disturbed_run_is_not_held_against_quiet_ones_alone() -> None:
+    """The load began after the first run: 92 ms became 217 to 341, and the candidate had 435."""
+    baseline = [run(0.092), *[run(one, disturbed=True) for one in (0.217, 0.251, 0.341)]]
+    candidate = [run(0.435, disturbed=True)]
+    noise = comparing.spread_between([baseline, candidate], baseline, candidate)
+    found = comparing.speedup(baseline, candidate, noise)
+    assert found is not None
+    assert found.low < 1.0 < found.high
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.6])
+def test_one_disturbed_run_against_quiet_ones_says_little(ratio: float) -> None:
+    slow, fast = [run(1.0), run(1.01), run(0.99)], [run(1.0 / ratio, disturbed=True)]
+    for pair in ((slow, fast), (fast, slow)):
+        noise = comparing.spread_between([slow, fast], *pair)
+        found = comparing.speedup(*pair, noise)
+        assert found is not None
+        assert found.low < 1.0 < found.high
+        assert not comparing.proven(*pair, noise)
+
+
+def test_quiet_runs_are_compared_as_if_the_disturbed_ones_were_not_there() -> None:
+    slow, fast = [run(1.0), run(1.01)], [run(0.5), run(0.51)]
+    plain = comparing.speedup(slow, fast, comparing.spread_between([slow, fast], slow, fast))
+    busy = [*fast, run(3.0, disturbed=True)]
+    assert (
+        comparing.speedup(slow, busy, comparing.spread_between([slow, busy], slow, busy)) == plain
+    )
+
+
+def test_runs_under_the_same_load_can_still_prove_much() -> None:
+    slow = [run(one, disturbed=True) for one in (1.0, 1.02, 0.98, 1.0)]
+    fast = [run(one / 2, disturbed=True) for one in (1.0, 1.02, 0.98, 1.0)]
+    assert comparing.proven(slow, fast, comparing.spread_between([slow, fast], slow, fast))
+
+
 def test_nothing_timed_is_no_speedup() -> None:
     failed = Run(folder="x", status="failed")
     assert comparing.speedup([failed], [run(1.0)], comparing.spread([[run(1.0)]])) is None

@@ -42,6 +42,35 @@ def test_what_still_seems_better_is_looked_at_again(monkeypatch: pytest.MonkeyPa
     assert wins(looking) > 2 * wins([found(seed) for seed in range(40)])
 
 
+def test_a_large_gain_is_not_dropped_as_luck_while_there_is_budget() -> None:
+    """Nothing was better before it, and the baseline scatters by a quarter: 2 times is no luck."""
+    machines = [Simulated({"channels-last": 2.0}, noise=0.25, seed=seed) for seed in range(20)]
+    wins = sum(tuned(one, only=("channels-last",)).winner is not None for one in machines)
+    assert wins >= 14
+    again = [one for one in machines if one.log.count("channels-last") > 4]
+    assert again
+
+
+def test_looking_more_often_makes_nothing_faster_that_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wins() -> int:
+        machines = [Simulated(noise=0.25, seed=seed) for seed in range(300)]
+        return sum(tuned(one, only=("channels-last",)).winner is not None for one in machines)
+
+    looking = wins()
+    assert looking <= 6
+    monkeypatch.setattr(Tuner, "_look_again", lambda self: None)
+    assert looking <= wins() + 1
+
+
+def test_the_budget_is_called_spent_only_where_more_runs_were_wanted() -> None:
+    machine = Simulated({"channels-last": 2.0}, noise=0.25, seed=3)
+    assert not tuned(machine, only=("channels-last",)).spent
+    machine = Simulated({"channels-last": 2.0}, noise=0.25, seed=3)
+    assert tuned(machine, only=("channels-last",), budget=30.0).spent
+
+
 def test_there_is_no_other_look_without_the_budget_for_it() -> None:
     for seed in range(20):
         machine = Simulated({"loader-workers": 2.0, "channels-last": 1.12}, noise=0.08, seed=seed)

@@ -19,7 +19,7 @@ LOADER = {
     "line": 20,
     "trained": 90,
 }
-UNREAD = {"local_rank", "complete", "ended", "evaluations", "stage"}  # kept for people
+UNREAD = {"local_rank", "complete", "ended", "evaluations", "stage"}  # not needed to be whole
 SPLIT = {"input": 0.1, "forward": 0.3, "gap": 0.1, "backward": 0.3, "optimizer": 0.1, "other": 0.1}
 
 

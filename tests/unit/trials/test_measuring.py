@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raws import merged, raw
 
 from hotlap.recipes import Recipe
 from hotlap.settings import Limits
@@ -145,3 +146,22 @@ def test_a_trials_folder_is_named_for_its_recipe() -> None:
     recipe = Recipe({"compile": {"mode": "reduce-overhead"}, "threads": {"threads": 1}})
     assert measuring.slug(recipe) == "threads-1-compile-reduce-overhead"
     assert measuring.slug(Recipe()) == "baseline"
+
+
+@pytest.mark.parametrize(
+    ("stopped", "complete", "ended"),
+    [("enough", True, False), (None, False, True), (None, True, False)],
+)
+def test_a_run_ended_by_itself_if_it_was_neither_stopped_nor_measured_to_the_end(
+    folder: TrialFolder, stopped: str | None, complete: bool, ended: bool
+) -> None:
+    one = raw(steps=41, complete=complete)
+    measured = Measured(
+        outcome=Outcome(code=0, stopped=stopped, seconds=9.0),
+        record=merged(one),
+        raws=[one],
+        applied={},
+        refused={},
+    )
+    run = measuring.as_run(measured, folder, cold=False)
+    assert (run.steps, run.ended) == (41, ended)
