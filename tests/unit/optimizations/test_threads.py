@@ -51,7 +51,7 @@ class Data:
         f"""
         import sys
         sys.path.insert(0, os.getcwd())
-        os.environ["PYTHONPATH"] = os.getcwd() + os.pathsep + os.environ["PYTHONPATH"]
+        os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *sys.path])
         from told_by_workers import Data, begin
         loader = DataLoader(
             Data(), num_workers=1, worker_init_fn=begin, multiprocessing_context="{context}"
