@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hotlap import units
 from hotlap.recipes import Recipe
 from hotlap.search.tuner import Found
-from hotlap.tunings import CHANGED, SKIPPED, UNPROVEN, Noise, Trial, Winner
+from hotlap.tunings import CHANGED, FAILED, OUT_OF_MEMORY, SKIPPED, UNPROVEN, Noise, Trial, Winner
 
 
 def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False) -> str:
@@ -72,6 +72,12 @@ def _nothing(trials: Sequence[Trial], tried: Sequence[Trial]) -> str:
 def _looked(tried: Sequence[Trial], noise: Noise, *, spent: bool) -> str | None:
     """What seemed faster and is not the winner, with the reason."""
     kept = [trial.speedup.ratio for trial in tried if trial.kept and trial.speedup]
+    recipes = [trial.recipe for trial in tried if trial.kept]
+    died = [one for one in tried if one.status in (FAILED, OUT_OF_MEMORY) and one.recipe in recipes]
+    if kept and died:
+        return (
+            f"Something looked {kept[-1]:.2f} times as fast, but a later run of it {_end(died[0])}"
+        )
     if kept:
         return (
             f"Something looked {kept[0]:.2f} times as fast, but the runs after it scatter by "
@@ -92,6 +98,10 @@ def _looked(tried: Sequence[Trial], noise: Noise, *, spent: bool) -> str | None:
             advice = _advice(spent) if "too few to be sure" in trial.reason else ""
             return f"{trial.name} looked {ratio:.2f} times as fast, but {reason}.{advice}"
     return None
+
+
+def _end(trial: Trial) -> str:
+    return f"{'failed' if trial.status == FAILED else 'ran out of memory'}: {trial.reason}."
 
 
 def _advice(spent: bool) -> str:

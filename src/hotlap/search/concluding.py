@@ -20,7 +20,7 @@ def winner(
     goal: str,
     profile: Profile | None = None,
 ) -> Winner | None:
-    """None where nothing was better, or the last runs do not bear it out.
+    """None where nothing was better, or its last runs do not bear it out: failed, or scatter.
 
     `gains` are contributions as they were measured on the way, for parts that were not left out
     of the very last recipe.
@@ -28,7 +28,7 @@ def winner(
     baseline, runs = book.runs(BASELINE), book.runs(best)
     ratio, guard = book.speedup(BASELINE, best), book.guard(best)
     before, step = map(rows.mean_step, book.compared(BASELINE, best))
-    if not best or ratio is None or step is None or before is None:
+    if not best or ratio is None or step is None or before is None or judging.died(runs):
         return None
     if guard.status == guarding.CHANGED or not judging.is_proven(book, best, BASELINE, goal):
         return None

@@ -8,7 +8,20 @@ from hotlap import optimizations, units
 from hotlap.recipes import Recipe
 from hotlap.search import guarding, rows
 from hotlap.search.book import Book, Request
-from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, SMALLER, UNPROVEN, Guard, Trial
+from hotlap.tunings import (
+    CHANGED,
+    FAILED,
+    FASTER,
+    OUT_OF_MEMORY,
+    SAME,
+    SLOWER,
+    SMALLER,
+    UNPROVEN,
+    Guard,
+    Run,
+    Speedup,
+    Trial,
+)
 
 BETTER = (FASTER, SMALLER)
 WORTH_MORE_RUNS = 1.01
@@ -17,6 +30,7 @@ MOST_WHEN_AGAIN = 8
 WORTH_ANOTHER_LOOK = 1.05
 SMALLER_BY = 1.02
 SLOWEST_FOR_MEMORY = 1.5
+WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
 
 
 def judge(
@@ -38,6 +52,16 @@ def _trusted(recipe: Recipe, reference: Recipe, guard: Guard) -> bool:
         return True
     added = [name for name in recipe.changes if name not in reference.changes]
     return all(optimizations.named(name).NUMERICS == "identical" for name in added)
+
+
+def contributes(name: str, gain: Speedup) -> bool:
+    """Proven; or likely, and free: compiling costs, so it has to be proven."""
+    return gain.low > 1.0 or (gain.ratio >= WORTH_KEEPING and name != "compile")
+
+
+def died(runs: Sequence[Run]) -> Run | None:
+    """A run that did not go well; one that the end of the budget cut short is none."""
+    return next((run for run in runs if run.status in (FAILED, OUT_OF_MEMORY)), None)
 
 
 def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) -> tuple[str, str]:

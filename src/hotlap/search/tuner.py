@@ -40,7 +40,6 @@ from hotlap.tunings import (
 
 MOST_BUNDLES = 3
 FINAL_RUNS = 3  # of the winner and the baseline, at least
-WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
 AGREE_WITHIN = 1.05  # two runs of the baseline; else a third is made
 MOVES_THE_BOTTLENECK = 1.15
 PRECISIONS = ("precision-bf16", "precision-fp16", "tf32")
@@ -119,6 +118,8 @@ class Tuner:
             )
         with contextlib.suppress(OutOfBudget):
             self._run_the_last_ones()
+        if self._best and (run := judging.died(self._book.runs(self._best))):
+            self._add(rows.failed("the best, again", self._best, run, against=BASELINE.label()))
         self._winner = concluding.winner(
             self._book,
             self._best,
@@ -324,7 +325,7 @@ class Tuner:
             return
         self._gains[name] = gain
         guard = book.guard(rest, best)
-        dropped = not self._contributes(name, gain) and guard.status != guarding.CHANGED
+        dropped = not judging.contributes(name, gain) and guard.status != guarding.CHANGED
         if dropped:
             self._best = rest
         self._compared(
@@ -336,10 +337,6 @@ class Tuner:
             guard,
             kept=dropped,
         )
-
-    def _contributes(self, name: str, gain: Speedup) -> bool:
-        """Proven; or likely, and free: compiling costs, so it has to be proven."""
-        return gain.low > 1.0 or (gain.ratio >= WORTH_KEEPING and name != "compile")
 
     # Concluding ------------------------------------------------------------------------------
 

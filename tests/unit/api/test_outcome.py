@@ -73,3 +73,8 @@ def test_an_interrupted_tuning_tells_what_it_had() -> None:
 def test_what_differs_by_nothing_is_told_with_the_noise() -> None:
     assert "beyond the noise of this machine (3.0 % from run to run)" in said(row(SAME, 1.0))
     assert "proven to need less memory" in said(row(SAME, 1.0), goal="memory")
+
+
+def test_a_winner_that_died_later_is_told_so() -> None:
+    text = said(row(FASTER, 1.5, kept=True), row(FAILED, reason="device lost"))
+    assert text == "Something looked 1.50 times as fast, but a later run of it failed: device lost."

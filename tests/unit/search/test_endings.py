@@ -16,6 +16,7 @@ from test_tuner import row, tuned
 
 from hotlap.recipes import Recipe
 from hotlap.search import endings
+from hotlap.search.tuner import FINAL_RUNS
 from hotlap.tunings import FAILED, FASTER, UNPROVEN, Run
 
 
@@ -95,3 +96,18 @@ def test_a_run_without_windows_is_not_compared_with_one_that_has_them() -> None:
     Short.windows = lambda self, recipe: ()  # type: ignore[method-assign]
     found = tuned(Short({"channels-last": 4.0}), only=("channels-last",))
     assert row(found, "channels-last").status == FASTER
+
+
+def test_a_recipe_that_fails_in_its_last_run_is_no_winner() -> None:
+    class Dies(Simulated):
+        def run(self, recipe: Any, *, limit: float, seed: int = 0) -> Any:
+            run = super().run(recipe, limit=limit, seed=seed)
+            if recipe.changes and self.log.count(recipe.label()) == FINAL_RUNS:
+                return Run(folder="x", seconds=6.0, status=FAILED, reason="device lost")
+            return run
+
+    found = tuned(Dies({"channels-last": 2.0}), only=("channels-last",))
+    assert found.winner is None
+    assert [(one.status, one.reason) for one in found.trials if one.status == FAILED] == [
+        (FAILED, "device lost")
+    ]
