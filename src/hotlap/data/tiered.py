@@ -36,6 +36,7 @@ from hotlap.data.ondevice import OnDevice
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.shelf import Shelf
 from hotlap.data.tiers import Wanted
+from hotlap.data.untouched import left_as_it_was, put_back
 
 TIERS = ("device", "ram", "disk", "source")
 LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
@@ -79,21 +80,23 @@ class Tiered(Dataset):  # type: ignore[misc]
     def _begin(self) -> None:
         """Looks at the data set as it is now; what is kept stays if it is of the same data."""
         self._samples = _length(self._source)
-        noted, before = Noted(self._source), identity.attributes(self._source)
-        with generators.restored(self._source):
-            refuse_epochs(self._source)
-            probes = fitting.probe(self._source, self._samples)
-            self.probes = tuple(probes.indices)  # the samples that were looked at
-            self.below = layers.below(self._source, self.probes)
-        facts = self._facts(before)
+        noted, known = Noted(self._source), identity.attributes(self._source)
+        with left_as_it_was(self._source) as before:
+            with generators.restored(self._source):
+                refuse_epochs(self._source)
+                probes = fitting.probe(self._source, self._samples)
+                self.probes = tuple(probes.indices)  # the samples that were looked at
+                self.below = layers.below(self._source, self.probes)
+            facts = self._facts(known)
+            sizes = fitting.more_sizes(self.below.dataset, self._samples) or self.below.sizes
+            noted.settle(closely=True)
+            put_back(self.below.dataset, before, but=TRANSFORMS)
         key = identity.key(facts)
         if key != self._key:
             self._sizes = self._wanted.sizes(key, self._samples, _warn)
-        sizes = fitting.more_sizes(self.below.dataset, self._samples) or self.below.sizes
         self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=self._sizes)
         if key != self._key:
             self._open(key, facts)
-        noted.settle(closely=True)
         self._noted, self._outdated = noted, None
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 

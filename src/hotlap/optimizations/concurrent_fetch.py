@@ -101,10 +101,11 @@ def _untrusted(dataset: Any, threads: int) -> str | None:
     """Why threads cannot be trusted with it."""
     from hotlap.data import fitting, layers
     from hotlap.data.randomness import restored
+    from hotlap.data.untouched import left_as_it_was
 
     indices = fitting.spread_out(len(dataset), LEAST_COMPARED)
     try:
-        with handles.left_as_it_was(dataset), restored():
+        with left_as_it_was(dataset), restored():
             source = layers.below(dataset, indices[:: max(1, len(indices) // 3)]).dataset
             alone = _alone(source, indices)
             handle = handles.held(source) or handles.held(dataset)  # opened by now, if ever

@@ -21,7 +21,6 @@ import threading
 import types
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 DEEPEST = 8
@@ -119,28 +118,3 @@ def _of_object(value: Any) -> Named:
 def _slots(kind: type) -> tuple[str, ...]:
     slots = vars(kind).get("__slots__", ())
     return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-@contextmanager
-def left_as_it_was(dataset: Any) -> Iterator[None]:
-    """What looking at samples opened is not there afterwards.
-
-    A file that is opened with the first sample is opened so that every worker has its own: one that
-    was opened before the fork they would share.
-    """
-    before = [(one, dict(vars(one))) for one in _wrapped(dataset)]
-    try:
-        yield
-    finally:
-        for one, attributes in before:
-            vars(one).clear()
-            vars(one).update(attributes)
-
-
-def _wrapped(dataset: Any, depth: int = 0) -> Iterator[Any]:
-    if not hasattr(dataset, "__dict__") or isinstance(dataset, type) or depth > DEEPEST:
-        return
-    yield dataset
-    several = vars(dataset).get("datasets")
-    for one in (vars(dataset).get("dataset"), *(several if isinstance(several, list) else ())):
-        yield from _wrapped(one, depth + 1)

@@ -8,7 +8,8 @@ Without it every epoch starts its workers anew: forked ones take a moment, spawn
 each, and whatever the dataset had cached is gone.
 
 ## When it does not help
-Long epochs. The workers keep their memory between epochs.
+Long epochs. The workers keep their memory between epochs. They also keep the data set as it was
+when they began: where a script changes it between epochs, they are started anew, and it is said.
 
 ## By hand
 One argument of the DataLoader.
@@ -16,9 +17,12 @@ One argument of the DataLoader.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from hotlap.optimizations import reading
+from hotlap.optimizations.originals import changed
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -55,12 +59,55 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
+    kept = Kept(training)
+
     def change(arguments: dict[str, Any]) -> None:
         if not arguments.get("num_workers", 0):
             training.refused(NAME, "the loader has no workers")
             return
         if arguments.get("persistent_workers"):
             training.applied(NAME, "persistent_workers=True")
+            kept.as_it_was(arguments.get("dataset"))
         arguments["persistent_workers"] = True
 
     training.change_loaders(NAME, change)
+
+
+class Kept:
+    """Workers that persist have the data set as it was when they began.
+
+    Where the script changes it between epochs, new ones would have seen that: so there are new ones
+    again, from then on for every epoch.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._scripts: dict[int, Any] = {}  # whose workers persist without us
+        self._noted: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        loader = training.torch.utils.data.DataLoader
+        plain = loader.__iter__
+
+        @functools.wraps(plain)
+        def begin(this: Any) -> Any:
+            if this.persistent_workers and id(this.dataset) not in self._scripts:
+                self._look(this)
+            return plain(this)
+
+        loader.__iter__ = begin
+
+    def as_it_was(self, dataset: Any) -> None:
+        self._scripts[id(dataset)] = dataset
+
+    def _look(self, loader: Any) -> None:
+        from hotlap.data.noting import Noted
+
+        if loader._iterator is None:
+            self._noted[loader] = Noted(loader.dataset)
+            return
+        noted = self._noted.get(loader)
+        what = noted.change(closely=True) if noted is not None else None
+        if what is not None:
+            loader._iterator._shutdown_workers()
+            loader._iterator = None
+            vars(loader)["persistent_workers"] = False  # the loader itself lets nobody set it
+            self._training.refused(NAME, changed(what))

@@ -19,6 +19,7 @@ import numpy
 import pytest
 from torch.utils.data import ConcatDataset, Subset
 
+from hotlap.data.untouched import left_as_it_was
 from hotlap.optimizations import handles
 
 
@@ -160,7 +161,7 @@ def test_what_is_no_reason_is_none(tmp_path, file):
 def test_attributes_are_afterwards_what_they_were(file):
     inner = Holding(file=None)
     outer = Subset(inner, [0])
-    with handles.left_as_it_was(outer):
+    with left_as_it_was(outer):
         inner.file, outer.more = file, 1
     assert inner.file is None
     assert not hasattr(outer, "more")

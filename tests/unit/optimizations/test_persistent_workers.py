@@ -46,3 +46,33 @@ def test_workers_that_the_recipe_takes_away_cannot(train):
 def test_a_loader_that_has_them_already_counts_as_done(train):
     script = SCRIPT.replace("num_workers=WORKERS", "num_workers=1, persistent_workers=True")
     assert train(PERSISTENT, script).done["persistent-workers"]["status"] == "applied"
+
+
+CHANGING = """
+class Told(torch.utils.data.Dataset):
+    epoch = 0
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return self.epoch
+
+data = Told()
+loader = DataLoader(data, batch_size=2, shuffle=True, num_workers=1)
+told["epochs"] = []
+for epoch in range(4):
+    data.epoch = epoch // 2
+    told["epochs"].append(sorted({int(x) for batch in loader for x in batch}))
+"""
+
+
+def test_workers_see_what_a_script_changes_on_its_data_set(train):
+    run = train(PERSISTENT, CHANGING)
+    assert run.told["epochs"] == [[0], [0], [1], [1]]
+    assert "the script changes `epoch`" in str(run.done["persistent-workers"]["except"])
+
+
+def test_workers_that_the_script_keeps_stay_as_they_are(train):
+    script = CHANGING.replace("num_workers=1", "num_workers=1, persistent_workers=True")
+    assert train(PERSISTENT, script).told["epochs"] == [[0]] * 4
