@@ -160,7 +160,7 @@ FIGURES = (
     f"until it has {({8: 'eight'})[judging.MOST_WHEN_AGAIN]} runs",
     f"more than {(tuner.MOVES_THE_BOTTLENECK - 1) * 100:.0f} % makes a new diagnosis",
     f"differ by more than {(tuner.AGREE_WITHIN - 1) * 100:.0f} %",
-    f"contributes {(tuner.WORTH_KEEPING - 1) * 100:.0f} % or more",
+    f"contributes {(judging.WORTH_KEEPING - 1) * 100:.0f} % or more",
     f"at least {(judging.SMALLER_BY - 1) * 100:.0f} % less memory at the peak",
     f"at most {judging.SLOWEST_FOR_MEMORY:g} times slower",
     f"{book.OTHERS_DISTURB_FROM * 100:g} % of the machine",
