@@ -68,7 +68,7 @@ def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
     (home / "training.log").write_text("epoch 89\n")
     before = digest(home)
 
-    tuned = tune("tunable_storage.py", "--only", "loader-workers", "--budget", "70s", cwd=home)
+    tuned = tune("tunable_storage.py", "--only", "loader-workers", "--budget", "50s", cwd=home)
 
     assert tuned.code == 0, tuned.errors
     winner = tuned.result["winner"]

@@ -199,14 +199,14 @@ from hotlap.probes.install import install
 recorder = install(torch, Path("trial"), time.time())
 model = nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-data = TensorDataset(torch.randn(40000, 4))
+data, held = (TensorDataset(torch.randn(count, 4)) for count in (40000, 2000))
 evaluated, unseen = {"bare": 0, "phases": 0}, 0
 for number, (x,) in enumerate(DataLoader(data, batch_size=2)):
     if number % 12 == 7:
         stage, watching = recorder.schedule.stage, recorder.passes.timeline.watching
         model.eval()
         with torch.no_grad():
-            for (held_out,) in DataLoader(data, batch_size=10000):
+            for (held_out,) in DataLoader(held, batch_size=500):
                 model(held_out)
         model.train()
         if stage in evaluated:
