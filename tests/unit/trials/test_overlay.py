@@ -204,7 +204,7 @@ def test_several_folders_are_covered_where_the_trial_lies_in_the_first_of_them(i
 
 
 def test_where_links_lead_is_covered_and_what_cannot_be_is_left_out(in_python, tmp_path):
-    for name in ("trial", "around/work", "b"):
+    for name in ("trial", "around/project", "b"):
         (tmp_path / name).mkdir(parents=True)
     out = in_python(
         """
@@ -214,8 +214,8 @@ def test_where_links_lead_is_covered_and_what_cannot_be_is_left_out(in_python, t
         where = {"uppers": [base + "/trial"], "trial": base + "/trial"}
         links = [base + "/around", base + "/b", base + "/nowhere"]
         try:
-            print(json.dumps(overlay.cover([base + "/around/work"], links=links, **where)[1]))
-            for name in ("/around/x", "/around/work/x", "/b/x"):
+            print(json.dumps(overlay.cover([base + "/around/project"], links=links, **where)[1]))
+            for name in ("/around/x", "/around/project/x", "/b/x"):
                 open(base + name, "w").close()
         except overlay.Refused:
             print("[]")
@@ -230,7 +230,7 @@ def test_where_links_lead_is_covered_and_what_cannot_be_is_left_out(in_python, t
 
 
 def test_a_folder_stays_covered_where_one_around_it_cannot_be(in_python, tmp_path):
-    for name in ("trial", "around/work"):
+    for name in ("trial", "around/project"):
         (tmp_path / name).mkdir(parents=True)
     out = in_python(
         """
@@ -245,11 +245,11 @@ def test_a_folder_stays_covered_where_one_around_it_cannot_be(in_python, tmp_pat
             plain(libc, source, path, *rest)
         overlay._mount = mount
         try:
-            folders, links = [base + "/around/work"], [base + "/around"]
+            folders, links = [base + "/around/project"], [base + "/around"]
             print(json.dumps(overlay.cover(folders, links=links, **where)[1]))
         except overlay.Refused:
             print("[]")
         """,
         str(tmp_path),
     )
-    assert json.loads(out) in ([str(tmp_path / "around" / "work")], [])
+    assert json.loads(out) in ([str(tmp_path / "around" / "project")], [])
