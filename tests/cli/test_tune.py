@@ -35,9 +35,11 @@ def words(folder: Path, *options: str) -> list[str]:
 
 @pytest.fixture
 def tune(tmp_path: Path) -> Callable[..., Tuned]:
-    def call(script: str, *options: str, cwd: Path | None = None, **extra: str) -> Tuned:
+    def call(
+        script: str, *options: str, then: str = "", cwd: Path | None = None, **extra: str
+    ) -> Tuned:
         done = subprocess.run(
-            [*words(tmp_path, *options), str(SCRIPTS / script)],
+            [*words(tmp_path, *options), str(SCRIPTS / script), *then.split()],
             cwd=cwd or tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -68,7 +70,9 @@ def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
     (home / "training.log").write_text("epoch 89\n")
     before = digest(home)
 
-    tuned = tune("tunable_storage.py", "--only", "loader-workers", "--budget", "50s", cwd=home)
+    # Slow enough that a busy machine cannot hide what workers give: about four times.
+    only, slow = ("--only", "loader-workers"), "--wait=0.002"
+    tuned = tune("tunable_storage.py", *only, "--budget", "60s", then=slow, cwd=home)
 
     assert tuned.code == 0, tuned.errors
     winner = tuned.result["winner"]
@@ -103,11 +107,11 @@ def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
 
     recipe.write_text("schema = 1\n")
     kept = (run / "tuning.json").read_bytes()
-    resume = ("--only", "loader-workers", "--resume")
-    dry = tune("tunable_storage.py", *resume, "--dry-run", cwd=home)
+    resume = (*only, "--resume")
+    dry = tune("tunable_storage.py", *resume, "--dry-run", then=slow, cwd=home)
     assert dry.code == 0, dry.errors
     assert (run / "tuning.json").read_bytes() == kept, "a dry run is never written over a result"
-    again = tune("tunable_storage.py", *resume, "--budget", "5s", cwd=home)
+    again = tune("tunable_storage.py", *resume, "--budget", "5s", then=slow, cwd=home)
     assert "finished runs are taken from there" in again.errors
     assert again.result["winner"]["recipe"] == winner["recipe"], "what is there costs nothing"
     assert recipe.read_text() == "schema = 1\n"

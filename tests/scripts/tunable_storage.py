@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=10_000)
 parser.add_argument("--steps", type=int, default=10**9)
+parser.add_argument("--wait", type=float, default=0.0006, help="seconds for each sample")
 args = parser.parse_args()
 
 
@@ -20,7 +21,7 @@ class Stored(Dataset):
         return 16 * 50
 
     def __getitem__(self, index):
-        time.sleep(0.0006)
+        time.sleep(args.wait)
         generator = torch.Generator().manual_seed(index)
         x = torch.randn(32, generator=generator)
         return x, (x[:4].argmax() + 0).long()
