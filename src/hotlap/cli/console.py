@@ -34,8 +34,16 @@ class _Results(Console):
 
 
 def results() -> Console:
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
-    return _Results(highlight=False, width=width)
+    return _Results(highlight=False, width=None if _is_bounded() else PIPED_WIDTH)
+
+
+def width() -> int | None:
+    """The columns that lines have; a file takes any."""
+    return results().width if _is_bounded() else None
+
+
+def _is_bounded() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def show(report: RenderableType) -> None:

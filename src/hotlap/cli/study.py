@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hotlap import answers, api
 from hotlap.answers import NOT_RUN, Answer, Column, Row
-from hotlap.cli.console import heeding_readers, results, show, warn
+from hotlap.cli.console import heeding_readers, results, show, warn, width
 from hotlap.cli.options import Json, Out
 from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, NothingMeasured, UsageError
@@ -128,10 +128,13 @@ class _Growing:
             warn(text)
 
     def begin(self, study: Study, columns: Sequence[Column], machine: dict[str, Any]) -> None:
-        self._columns = tuple(columns)
+        self._columns = report.fitting(columns, width())
         with self._room():
             show(report.intro(study.NAME, study.QUESTION, wording.on(machine)))
             show("")
+        gone = report.left_out(columns, self._columns)
+        if gone is not None:
+            self._print(gone)
         self._print(report.header(self._columns))
 
     def add(self, row: Row) -> None:

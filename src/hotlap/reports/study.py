@@ -57,6 +57,21 @@ def intro(study: str, question: str, machine: str) -> RenderableType:
     return Padding(Group(title, Text(question, style="bold")), (1, 1, 1, 2), expand=False)
 
 
+def fitting(columns: Sequence[Column], width: int | None) -> tuple[Column, ...]:
+    """Those for which a terminal has room: the ones with an interval, the answers, go last."""
+    kept = list(columns)
+    stays = sorted(columns, key=lambda column: not column.interval)
+    while width is not None and len(kept) > 1 and len(header(kept).plain) > width:
+        kept.remove(stays.pop())
+    return tuple(kept)
+
+
+def left_out(columns: Sequence[Column], kept: Sequence[Column]) -> Text | None:
+    """Where to read what a narrow terminal does not show."""
+    gone = [column.title for column in columns if column not in kept]
+    return Text(f"  In the report, for want of room: {', '.join(gone)}.", "dim") if gone else None
+
+
 def header(columns: Sequence[Column]) -> Text:
     words = [column.title.rjust(_width(column)) for column in columns]
     return Text("  " + "".ljust(NAME) + " " + " ".join(words), style="dim")

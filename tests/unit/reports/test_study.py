@@ -63,6 +63,25 @@ def test_the_table_of_a_terminal_lines_up():
     assert lines[2].split()[2] == "failed"
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_a_narrow_terminal_gets_the_answers_and_is_told_of_the_rest(width):
+    columns = [
+        Column(name="batch", title="batch", unit="number"),
+        Column(name="memory", title="memory", unit="bytes"),
+        Column(name="step", title="step", unit="seconds"),
+        Column(name="gain", title="gain", unit="ratio", interval=True),
+        Column(name="test", title="test", unit="accuracy"),
+    ]
+    kept = study.fitting(columns, width)
+    assert "gain" in [column.name for column in kept]
+    assert [column for column in columns if column in kept] == list(kept), "in their order"
+    assert len(study.header(kept).plain) <= width or len(kept) == 1
+    told = study.left_out(columns, kept)
+    assert (told is None) == (len(kept) == len(columns))
+    assert told is None or "test" in told.plain
+    assert study.fitting(columns, None) == tuple(columns)
+
+
 def test_a_value_that_is_not_there_is_a_dash():
     column = Column(name="rate", title="samples/s", unit="rate")
     assert study.shown(Row(name="a"), column) == "–"
