@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any
 
 from hotlap.data.fitting import spread_out
+from hotlap.data.nesting import all_of
 from hotlap.data.order import Drawn
 from hotlap.data.randomness import restored
 
@@ -40,12 +40,9 @@ class Watched(Drawn):
 
 
 def _refuse_set_epoch(dataset: Any) -> None:
-    inside = [getattr(dataset, "dataset", None), *_several(getattr(dataset, "datasets", None))]
-    for one in inside:
-        if one is not None and one is not dataset:
-            _refuse_set_epoch(one)
-    if callable(getattr(dataset, "set_epoch", None)):
-        _refuse(dataset, "has `set_epoch`")
+    for one in (*reversed(list(all_of(dataset))), dataset):  # one that delegates has none itself
+        if callable(getattr(one, "set_epoch", None)):
+            _refuse(one, "has `set_epoch`")
 
 
 def _refuse(dataset: Any, what: str) -> None:
@@ -55,7 +52,3 @@ def _refuse(dataset: Any, what: str) -> None:
         f"those of the first. Put the cache around what {name} reads from, and {name} around "
         "the cache"
     )
-
-
-def _several(datasets: Any) -> Sequence[Any]:
-    return datasets if isinstance(datasets, (list, tuple)) else ()

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-DEEPEST = 8
-INNER = ("dataset", "datasets")
+from hotlap.data.nesting import INNER, all_of
+
 Before = list[tuple[Any, dict[str, Any]]]
 
 
 @contextmanager
 def left_as_it_was(dataset: Any) -> Iterator[Before]:
     """What looking at samples sets on it, or on data sets inside it, is not there afterwards."""
-    before = [(one, dict(vars(one))) for one in _wrapped(dataset)]
+    before = [(one, dict(vars(one))) for one in all_of(dataset)]
     try:
         yield before
     finally:
@@ -32,7 +32,7 @@ def put_back(copy: Any, before: Before, *, but: tuple[str, ...]) -> None:
 
     `but` are attributes that the copy may have on top.
     """
-    for (one, attributes), other in zip(before, _wrapped(copy), strict=False):
+    for (one, attributes), other in zip(before, all_of(copy), strict=False):
         if other is one or type(other) is not type(one):
             continue
         for name in set(vars(other)).difference(but, INNER):
@@ -40,12 +40,3 @@ def put_back(copy: Any, before: Before, *, but: tuple[str, ...]) -> None:
                 del vars(other)[name]
             elif attributes[name] is None:
                 vars(other)[name] = None
-
-
-def _wrapped(dataset: Any, depth: int = 0) -> Iterator[Any]:
-    if not hasattr(dataset, "__dict__") or isinstance(dataset, type) or depth > DEEPEST:
-        return
-    yield dataset
-    several = vars(dataset).get("datasets")
-    for one in (vars(dataset).get("dataset"), *(several if isinstance(several, list) else ())):
-        yield from _wrapped(one, depth + 1)
