@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections import Counter
@@ -25,6 +26,7 @@ DEEPEST = 200  # frames looked at, from the innermost one
 
 _OF_A_FRAME = attrgetter("f_code", "f_lineno")
 _COLLECTS_ANYWHERE = sys.version_info < (3, 12)  # later ones only between two instructions
+_holds_collection = False  # while the garbage collector of this process is off for our sake
 
 
 def stack_of(thread: int) -> list[tuple[CodeType, int | None]]:
@@ -37,16 +39,23 @@ def stack_of(thread: int) -> list[tuple[CodeType, int | None]]:
     frame = map(itemgetter(thread), starmap(sys._current_frames, [()]))
     frames = accumulate(chain(frame, repeat("f_back", DEEPEST - 1)), getattr)
     pairs = map(_OF_A_FRAME, takewhile(bool, frames))
-    collects = _COLLECTS_ANYWHERE and gc.isenabled()
-    if collects:
+    global _holds_collection
+    _holds_collection = _COLLECTS_ANYWHERE and gc.isenabled()
+    if _holds_collection:
         gc.disable()
     try:
         return list(pairs)
     except KeyError:
         return []
     finally:
-        if collects:
-            gc.enable()
+        _collect_again()
+
+
+def _collect_again() -> None:
+    global _holds_collection
+    if _holds_collection:
+        gc.enable()
+    _holds_collection = False
 
 
 class Sampler:
@@ -60,6 +69,7 @@ class Sampler:
         self.counts: Counter[tuple[str, str, int, str]] = Counter()
         self.totals: Counter[str] = Counter()
         self._worker: threading.Thread | None = None
+        self._process = os.getpid()
         self._patience: float | None = None  # the script's own, while ours is set
 
     def start(self) -> None:
@@ -76,9 +86,17 @@ class Sampler:
         self._restore()
 
     def finish(self) -> None:
+        """Also in a forked child, where the thread is not.
+
+        It may have been anywhere when the fork came: whoever waits there for a lock that it held
+        waits for ever, and whatever it was about to put back is left to the child.
+        """
         self._stop = True
         self._restore()
-        self._on.set()
+        if os.getpid() == self._process:
+            self._on.set()
+        else:
+            _collect_again()
 
     def _restore(self) -> None:
         if self._patience is not None:

@@ -1,6 +1,8 @@
 import contextlib
 import gc
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -208,3 +210,54 @@ def test_the_scripts_own_switch_interval_comes_back():
     sampler.start()
     sampler.finish()
     assert sys.getswitchinterval() == before
+
+
+def in_a_fork(act):
+    """Whether it answers True in a forked child, within a time."""
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            os._exit(0 if act() else 1)
+        os._exit(2)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def test_a_forked_child_does_not_wait_for_what_the_thread_held():
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    before = sys.getswitchinterval()
+    sampler.start()
+    held = sampler._on._cond  # by the thread, for a moment, each time it looks whether to go on
+    held.acquire()
+    try:
+        assert in_a_fork(lambda: sampler.finish() is None and sys.getswitchinterval() == before)
+    finally:
+        held.release()
+        sampler.finish()
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_a_child_forked_while_a_stack_is_read_collects_as_the_script_does(monkeypatch, collects):
+    forked = []
+
+    def frames():
+        forked.append(in_a_fork(lambda: sampler.finish() is None and gc.isenabled() is collects))
+        return {}
+
+    monkeypatch.setattr(sys, "_current_frames", frames)
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        sampler.sample()
+    finally:
+        (gc.enable if before else gc.disable)()
+        sampler.finish()
+    assert forked == [True]
