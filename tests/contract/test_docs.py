@@ -157,7 +157,11 @@ FIGURES = (
     f"at least {planning.WORTH_BUNDLING * 100:g} % of the step",
     f"below {judging.WORTH_MORE_RUNS:g} it is done",
     f"still seems {(judging.WORTH_ANOTHER_LOOK - 1) * 100:.0f} % better than the best",
-    f"until it has {({8: 'eight'})[judging.MOST_WHEN_AGAIN]} runs",
+    f"less than {(judging.WORTH_ANOTHER_LOOK - 1) * 100:.0f} % after all "
+    f"(less than {(judging.WORTH_KEEPING - 1) * 100:.0f} % in the runs since it was chosen), "
+    f"or has {({8: 'eight'})[judging.MOST_WHEN_AGAIN]} runs",
+    f"the best is run until it has {({3: 'three'})[tuner.FINAL_RUNS]} runs",
+    f"after {({120: 'two'})[book.PATIENT_SECONDS]} minutes, or after {book.PATIENT_TIMES:g} times",
     f"more than {(tuner.MOVES_THE_BOTTLENECK - 1) * 100:.0f} % makes a new diagnosis",
     f"differ by more than {(tuner.AGREE_WITHIN - 1) * 100:.0f} %",
     f"contributes {(judging.WORTH_KEEPING - 1) * 100:.0f} % or more",

@@ -14,13 +14,15 @@ from hotlap.records import Profile
 from hotlap.search import comparing, endings, guarding
 from hotlap.search.comparing import Figure, Spread
 from hotlap.search.planning import Choice
-from hotlap.tunings import Guard, Run, Speedup
+from hotlap.tunings import TIMED_OUT, Guard, Run, Speedup
 
 BASELINE = Recipe()
 OTHERS_DISTURB_FROM = 0.15  # of the cores
 MOST_REPEATS = 6  # of disturbed runs, in one tuning
 REPEATS_SHARE = 0.2  # of what is left, at most, for each
 LEAST_SECONDS = 30.0  # a trial that was started is given this long, whatever the budget
+PATIENT_SECONDS = 120.0  # and this long for a next step: one that hangs must not take all there is
+PATIENT_TIMES = 20.0  # what a whole run of the baseline takes
 
 
 class Machine(Protocol):
@@ -99,12 +101,12 @@ class Book:
         return run
 
     def _once(self, recipe: Recipe) -> Run:
-        run = self._machine.run(recipe, limit=self._limit(), seed=self._seed(recipe))
+        run = self._machine.run(recipe, limit=self._limit(recipe), seed=self._seed(recipe))
         return self._enter(recipe, run)
 
     def profile(self, recipe: Recipe, *, reserve: float = 0.0) -> Profile | None:
         self._afford(recipe, reserve, full=True)
-        run, profile = self._machine.profile(recipe, limit=self._limit())
+        run, profile = self._machine.profile(recipe, limit=self._limit(recipe))
         self._enter(recipe, run)
         return profile
 
@@ -134,8 +136,13 @@ class Book:
         if left < needed and not self._machine.knows(recipe, full=full):
             raise OutOfBudget(needed, left)
 
-    def _limit(self) -> float:
-        return max(LEAST_SECONDS, self.left())
+    def _limit(self, recipe: Recipe) -> float:
+        """Seconds without a step; a compiler may well need minutes for one."""
+        left = max(LEAST_SECONDS, self.left())
+        if recipe.compiled or recipe == BASELINE:
+            return left
+        longest = max(run.seconds for run in self.runs(BASELINE))
+        return min(left, max(PATIENT_SECONDS, PATIENT_TIMES * longest))
 
     def _seed(self, recipe: Recipe) -> int:
         """Every other run of the baseline has its own random numbers: the guard's band."""
@@ -143,6 +150,8 @@ class Book:
         return number if recipe == BASELINE and number % 2 else 0
 
     def _enter(self, recipe: Recipe, run: Run) -> Run:
+        if run.status == TIMED_OUT and self.left() <= 0:
+            run = msgspec.structs.replace(run, reason=f"{run.reason}: the budget was spent")
         if recipe != BASELINE:
             run = endings.checked(run, self.runs(BASELINE))
         self.runs(recipe).append(run)
@@ -184,8 +193,12 @@ class Book:
         noise = comparing.spread_between(list(self._runs.values()), slow, fast, figure)
         return slow, fast, noise
 
-    def speedup(self, reference: Recipe, candidate: Recipe) -> Speedup | None:
-        return comparing.speedup(*self._pair(reference, candidate))
+    def speedup(
+        self, reference: Recipe, candidate: Recipe, *, since: tuple[int, int] = (0, 0)
+    ) -> Speedup | None:
+        """With `since`, without so many of the first runs of each."""
+        slow, fast, noise = self._pair(reference, candidate)
+        return comparing.speedup(slow[since[0] :], fast[since[1] :], noise)
 
     def compared(self, reference: Recipe, candidate: Recipe) -> tuple[list[Run], list[Run]]:
         """The runs their ratio comes from."""

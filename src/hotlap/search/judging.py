@@ -25,7 +25,7 @@ from hotlap.tunings import (
 
 BETTER = (FASTER, SMALLER)
 WORTH_MORE_RUNS = 1.01
-MOST_RUNS = 4  # of one recipe, to decide about it
+MOST_RUNS = 4
 MOST_WHEN_AGAIN = 8
 WORTH_ANOTHER_LOOK = 1.05
 SMALLER_BY = 1.02
@@ -117,17 +117,29 @@ def is_hopeless(
     goal: str,
     *,
     promise: float | None = None,
-    most: int = MOST_RUNS,
+    since: tuple[int, int] | None = None,
 ) -> bool:
-    """If it is better at all, then by too little to show: more runs are for others."""
+    """If it is better at all, then by too little to show: more runs are for others.
+
+    What is looked at again was chosen for how well it did against how badly the reference did. The
+    runs of both since then were not chosen, and have to show it too.
+    """
     if goal == "memory":
         less = book.shrinkage(reference, recipe)
         small = less is None or less.ratio < SMALLER_BY
         return small or too_slow(book, recipe, reference)
     ratio = book.speedup(reference, recipe)
-    if ratio is None or ratio.ratio < WORTH_MORE_RUNS:
+    if ratio is None or ratio.ratio < (WORTH_ANOTHER_LOOK if since else WORTH_MORE_RUNS):
         return True
-    return not book.may_prove(reference, recipe, most=most, promise=promise)
+    fresh = book.speedup(reference, recipe, since=since) if since else None
+    if fresh is not None and fresh.ratio < WORTH_KEEPING:
+        return True
+    return not book.may_prove(reference, recipe, most=most_runs(since), promise=promise)
+
+
+def most_runs(since: tuple[int, int] | None) -> int:
+    """Of one recipe, to decide about it."""
+    return MOST_RUNS if since is None else MOST_WHEN_AGAIN
 
 
 def most_promising(
@@ -138,12 +150,13 @@ def most_promising(
     for trial in trials:
         recipe = Recipe(trial.recipe)
         ratio = book.speedup(best, recipe) if trial.runs and recipe.key not in without else None
-        if ratio is None or ratio.ratio < WORTH_ANOTHER_LOOK:
+        if ratio is None:
             continue
         guard = book.guard(recipe, best)
         if guard.status == guarding.CHANGED or not _trusted(recipe, best, guard):
             continue
-        if not is_hopeless(book, recipe, best, "speed", most=MOST_WHEN_AGAIN):
+        since = (len(book.runs(best)), len(book.runs(recipe)))
+        if not is_hopeless(book, recipe, best, "speed", since=since):
             seeming[ratio.ratio] = trial
     return seeming[max(seeming)] if seeming else None
 

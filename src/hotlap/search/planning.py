@@ -10,12 +10,18 @@ import msgspec
 
 from hotlap import optimizations
 from hotlap.optimizations import Optimization
+from hotlap.recipes import Recipe
 from hotlap.records import Profile, Record, Verdict
 from hotlap.tunings import NOT_APPLICABLE, SKIPPED, Trial
 
 WORTH_TRYING = 0.005  # of the step; below it there is nothing to find
 WORTH_BUNDLING = 0.02
+PRECISIONS = ("precision-bf16", "precision-fp16", "tf32")
 OF_THE_BEST = 0.1  # of the largest promise: what is less can wait until the bottleneck has moved
+
+
+def label(name: str, settings: dict[str, Any]) -> str:
+    return " ".join([name, *map(str, settings.values())])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        return " ".join([self.name, *map(str, self.settings.values())])
+        return label(self.name, self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +144,12 @@ def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
         if candidate.first and candidate.promise >= least and not clash and not alone:
             chosen.append(candidate)
     return chosen
+
+
+def without_precision(recipe: Recipe) -> Recipe:
+    for name in PRECISIONS:
+        recipe = recipe.without(name)
+    return recipe
 
 
 def in_the_order_of_interest(names: Iterable[str], diagnosis: Profile) -> list[str]:

@@ -42,7 +42,6 @@ MOST_BUNDLES = 3
 FINAL_RUNS = 3  # of the winner and the baseline, at least
 AGREE_WITHIN = 1.05  # two runs of the baseline; else a third is made
 MOVES_THE_BOTTLENECK = 1.15
-PRECISIONS = ("precision-bf16", "precision-fp16", "tf32")
 
 
 @dataclass(kw_only=True)
@@ -150,7 +149,7 @@ class Tuner:
         )
 
     def _reserve(self) -> float:
-        """For the last runs of winner and baseline, and for leaving out each part once before."""
+        """For the last runs of winner and baseline, and for leaving out each part once."""
         parts = len(self._best.changes) - len(self._gains)
         leaving = max(0, parts) * self._book.cheapest(self._best) if parts > 1 else 0.0
         return self._last() + leaving
@@ -183,9 +182,7 @@ class Tuner:
 
     def _try_without_precision(self, recipe: Recipe, before: Recipe) -> None:
         """The loss changed: lower precision is the first suspect, and the rest may well be fine."""
-        rest = recipe
-        for name in PRECISIONS:
-            rest = rest.without(name)
+        rest = planning.without_precision(recipe)
         if rest not in (recipe, before):
             self._attempt("everything but precision", rest, before)
 
@@ -239,20 +236,23 @@ class Tuner:
         reference: Recipe,
         *,
         promise: float | None = None,
-        most: int = judging.MOST_RUNS,
+        since: tuple[int, int] | None = None,
     ) -> Trial:
-        """More runs, in turns, until they say what it is, or that they will not."""
+        """More runs, in turns, until they say what it is, or that they will not.
+
+        `since` is how many runs of both there were before another look.
+        """
         book = self._book
         while True:
             guard = book.guard(recipe, reference)
             doubted = guard.status == guarding.CHANGED and not self._stands(guard, recipe)
             case = (book, recipe, reference, self._request.choice.goal)
-            hopeless = judging.is_hopeless(*case, promise=promise, most=most)
+            hopeless = judging.is_hopeless(*case, promise=promise, since=since)
             proven = judging.is_proven(*case)
             if doubted and hopeless and not proven:  # nobody will look again
                 guard, doubted = guarding.unclear(guard), False
             decided = hopeless or (not doubted and (guard.status == guarding.CHANGED or proven))
-            if decided or len(book.runs(recipe)) >= most:
+            if decided or len(book.runs(recipe)) >= judging.most_runs(since):
                 return self._judge(name, recipe, reference, guard)
             try:
                 other = book.like(recipe, reference) if doubted else reference
@@ -260,8 +260,7 @@ class Tuner:
             except OutOfBudget:
                 self._spent = True
                 return self._judge(name, recipe, reference, guard)
-            last = book.runs(recipe)[-1]
-            if last.status is not None:
+            if (last := book.runs(recipe)[-1]).status is not None:
                 return self._add(rows.failed(name, recipe, last, against=reference.label()))
 
     def _stands(self, guard: Guard, recipe: Recipe) -> bool:
@@ -279,16 +278,21 @@ class Tuner:
         """What seems better than the best gets more runs, the most promising first.
 
         Changes that help only together are easily lost: the bundle was not proven, and then each
-        of them was found to add nothing. On a noisy machine a large gain is lost just so.
+        of them was found to add nothing. On a noisy machine a large gain is lost just so. But much
+        seems better than a best that had a bad run: it gets first what runs it needs anyway.
         """
         if self._request.choice.goal == "memory":
             return
         seen: set[str] = set()
         while chosen := judging.most_promising(self._book, self._best, self._trials, seen):
             recipe = Recipe(chosen.recipe)
+            if len(self._book.runs(self._best)) < FINAL_RUNS:
+                self._book.run(self._best, reserve=self._reserve())
+                continue
             seen.add(recipe.key)
             if not self._best:
                 self._book.ask_more_of(recipe)
+            since = (len(self._book.runs(self._best)), len(self._book.runs(recipe)))
             try:
                 self._book.in_turn(self._best, recipe, reserve=self._reserve())
             except OutOfBudget:
@@ -296,7 +300,7 @@ class Tuner:
                 return  # what it seemed is all there is to say
             if self._book.runs(recipe)[-1].status is None:
                 name = f"{chosen.name}, again"
-                self._decide(name, recipe, self._best, most=judging.MOST_WHEN_AGAIN)
+                self._decide(name, recipe, self._best, since=since)
 
     # Leaving out -----------------------------------------------------------------------------
 
@@ -305,9 +309,8 @@ class Tuner:
         if self._request.choice.goal == "memory":
             return
         for name in planning.in_the_order_of_interest(self._best.changes, self._diagnosis):
-            if name in self._gains:
-                continue
-            if name in self._best.changes and len(self._best.changes) > 1:
+            still = name in self._best.changes and len(self._best.changes) > 1
+            if still and name not in self._gains:
                 self._leave_out(name)
 
     def _leave_out(self, name: str) -> None:
@@ -328,6 +331,7 @@ class Tuner:
         dropped = not judging.contributes(name, gain) and guard.status != guarding.CHANGED
         if dropped:
             self._best = rest
+            self._tried.add(planning.label(name, best.changes[name]))
         self._compared(
             f"without {name}",
             rest,

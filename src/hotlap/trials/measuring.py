@@ -226,7 +226,7 @@ def _trouble(measured: Measured, folder: TrialFolder) -> tuple[str | None, str]:
     """(status, reason) of a trial that did not go well."""
     outcome = measured.outcome
     if outcome.stopped in ("timeout", "stalled"):
-        return TIMED_OUT, f"no step for {outcome.seconds:.0f} s"
+        return TIMED_OUT, f"no step for {outcome.idle:.0f} s"
     status, reason = failure(outcome, folder)
     if status is None and measured.record is None:
         return FAILED, "no training step was measured"
@@ -291,8 +291,6 @@ class LocalMachine:
         cold = recipe.compiled not in self._compiled
         self._compiled.add(recipe.compiled)
         run = as_run(measured, folder, cold=cold, seed=seed)
-        if run.status == TIMED_OUT and limit < self._timeout:
-            run = msgspec.structs.replace(run, reason=f"{run.reason}: the budget was spent")
         filling = recipe.fills not in self._filled and not _left_alone(recipe, measured)
         self._filled.add(recipe.fills)
         return msgspec.structs.replace(run, filling=filling), measured

@@ -41,6 +41,7 @@ class Outcome:
     signal: int | None = None
     stopped: str | None = None  # why we stopped it: enough, timeout, stalled, interrupted
     seconds: float = 0.0
+    idle: float = 0.0  # seconds since its last step, or since its start, when we stopped it
     started: float = 0.0
     protected: list[str] = field(default_factory=list)
     overlay_refused: str | None = None
@@ -120,9 +121,9 @@ def run(
             raise UsageError(f"The command {words[0]} could not be started: {answer['reason']}.")
         telemetry = Telemetry(answer["pid"])
         telemetry.start()
-        stopped = None
+        stopped, idle = None, 0.0
         try:
-            stopped = _follow(supervisor, folder, limits, progress)
+            stopped, idle = _follow(supervisor, folder, limits, progress)
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
@@ -139,6 +140,7 @@ def run(
             signal=ended.get("signal"),
             stopped=stopped,
             seconds=time.time() - started,
+            idle=idle,
             started=started,
             protected=covered["protected"],
             overlay_refused=refused,
@@ -204,8 +206,8 @@ def _write_settings(
 
 def _follow(
     supervisor: _Supervisor, folder: TrialFolder, limits: Limits, progress: Progress
-) -> str | None:
-    """Returns why the command is to be stopped, or None when it ended by itself."""
+) -> tuple[str | None, float]:
+    """Why the command is to be stopped, or None when it ended by itself; seconds without a step."""
     began = time.monotonic()
     first_complete: float | None = None
     last_change, last_states = began, ""
@@ -218,18 +220,16 @@ def _follow(
             last_states, last_change = changed, now
         leader = max(states, key=lambda state: state.get("steps", 0), default=None)
         progress({"seconds": now - began, **(leader or {"stage": "start", "steps": 0})})
+        idle = now - last_change
         if complete and all(complete):
-            return "enough"
+            return "enough", idle
         if any(complete):
             first_complete = first_complete or now
             if now - first_complete > STRAGGLER_SECONDS:
-                return "enough"
-        elif leader is None:
-            if now - began > limits.timeout:
-                return "timeout"
-        elif now - last_change > limits.timeout:
-            return "stalled"
-    return None
+                return "enough", idle
+        elif idle > limits.timeout:
+            return "timeout" if leader is None else "stalled", idle
+    return None, 0.0
 
 
 def _read_all(folder: Path) -> Iterator[dict[str, Any]]:

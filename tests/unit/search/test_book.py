@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -14,9 +15,10 @@ from simulated import Simulated
 from hotlap.recipes import Recipe
 from hotlap.search import comparing
 from hotlap.search.book import BASELINE, Book
-from hotlap.tunings import Run
+from hotlap.tunings import TIMED_OUT, Run
 
 CANDIDATE = Recipe({"channels-last": {}})
+COMPILED = Recipe({"compile": {"mode": "default"}})
 
 
 class Loaded(Simulated):
@@ -70,3 +72,39 @@ def test_the_times_of_a_disturbed_pair_are_in_the_ratio_that_is_shown() -> None:
     slow, fast = book.compared(BASELINE, CANDIDATE)
     assert (len(slow), len(fast)) == (3, 2)
     assert len(comparing.costs(book.runs(BASELINE))) == 1
+
+
+class Hanging(Simulated):
+    """Whatever is not the command as it is makes no step."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds  # that a run of the command takes
+
+    def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+        run = super().run(recipe, limit=limit, seed=seed)
+        if recipe == BASELINE:
+            return msgspec.structs.replace(run, seconds=self.seconds)
+        self._now += limit
+        return msgspec.structs.replace(
+            run, status=TIMED_OUT, reason=f"no step for {limit:.0f} s", seconds=limit
+        )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "budget", "recipe", "reason"),
+    [
+        (6.0, 1000.0, CANDIDATE, "no step for 120 s"),
+        (10.0, 1000.0, CANDIDATE, "no step for 200 s"),
+        (6.0, 1000.0, COMPILED, "no step for {left} s: the budget was spent"),
+        (6.0, 90.0, CANDIDATE, "no step for {left} s: the budget was spent"),
+        (6.0, 10.0, CANDIDATE, "no step for 30 s: the budget was spent"),
+    ],
+)
+def test_what_hangs_is_given_up_before_it_takes_all_the_budget(
+    seconds: float, budget: float, recipe: Recipe, reason: str
+) -> None:
+    machine = Hanging(seconds)
+    book = Book(machine, machine.run(BASELINE, limit=60), budget)
+    left = f"{book.left():.0f}"
+    assert book.run(recipe).reason == reason.format(left=left)

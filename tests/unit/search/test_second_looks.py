@@ -144,3 +144,28 @@ def test_other_settings_are_compared_when_what_they_depend_on_is_in_place() -> N
         "loader-workers": {"workers": max(tried)},
         "persistent-workers": {},
     }
+
+
+def test_what_was_left_out_is_not_tried_once_more() -> None:
+    found = tuned(Simulated({"loader-workers": 2.0}))
+    rows = [one for one in found.trials if one.runs]
+    dropped = {one.name.split()[1] for one in rows if one.name.startswith("without") and one.kept}
+    assert dropped >= {"channels-last", "precision-bf16"}
+    assert not dropped & {one.name for one in rows}
+
+
+def test_what_seems_better_because_the_best_had_a_bad_run_takes_few_more() -> None:
+    class OnceSlow(Simulated):
+        def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+            run = super().run(recipe, limit=limit, seed=seed)
+            once = list(recipe.changes) == ["loader-workers"] and self.log.count(self.log[-1]) == 1
+            step = (run.step_seconds or 0.0) * (1.25 if once else 1.0)
+            return msgspec.structs.replace(run, step_seconds=step, sample_seconds=step / 32)
+
+    names = ("loader-workers", "fused-optimizer", "channels-last")
+    again: list[int] = []
+    for seed in range(20):
+        machine = OnceSlow({"loader-workers": 2.0}, noise=0.04, seed=seed)
+        found = tuned(machine, shares={"input": 0.9, "compute": 0.05}, only=names)
+        again += [len(one.runs) for one in found.trials if one.name.endswith(", again")]
+    assert sum(again) / len(again) < 3.5

@@ -10,10 +10,9 @@ import pytest
 from raws import merged, raw
 
 from hotlap.recipes import Recipe
-from hotlap.settings import Limits
 from hotlap.trials import measuring
 from hotlap.trials.folder import TrialFolder
-from hotlap.trials.measuring import LocalMachine, Measured, Where
+from hotlap.trials.measuring import Measured
 from hotlap.trials.runner import Outcome
 
 
@@ -27,7 +26,11 @@ def folder(tmp_path: Path) -> TrialFolder:
 def ended(**outcome: Any) -> Measured:
     """A trial in which no step was measured."""
     return Measured(
-        outcome=Outcome(seconds=9.0, **outcome), record=None, raws=[], applied={}, refused={}
+        outcome=Outcome(seconds=300.0, idle=9.0, **outcome),
+        record=None,
+        raws=[],
+        applied={},
+        refused={},
     )
 
 
@@ -57,24 +60,6 @@ def test_trouble_has_a_status_and_a_reason(
     run = nothing(folder, output, **outcome)
     assert run.status == status
     assert reason in run.reason
-
-
-@pytest.mark.parametrize(
-    ("left", "reason"),
-    [(30.0, "no step for 9 s: the budget was spent"), (400.0, "no step for 9 s")],
-)
-def test_a_trial_that_the_budget_cut_off_says_so(
-    folder: TrialFolder, monkeypatch: pytest.MonkeyPatch, left: float, reason: str
-) -> None:
-    monkeypatch.setattr(measuring, "measure", lambda *args, **kwargs: ended(stopped="timeout"))
-    machine = LocalMachine(
-        Where(words=["train.py"], working=Path.cwd()),
-        lambda name: folder,
-        timed=Limits(),
-        full=Limits(),
-        timeout=300.0,
-    )
-    assert machine.timed(Recipe(), limit=left)[0].reason == reason
 
 
 def test_the_last_error_is_the_reason_and_stays_one_line(folder: TrialFolder) -> None:

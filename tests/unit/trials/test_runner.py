@@ -44,7 +44,8 @@ def follow(folder, monkeypatch):
         clock = Clock(seconds=1.0)
         monkeypatch.setattr(runner, "time", clock)
         supervisor = Supervisor(clock, ends=ends, each=each)
-        why = runner._follow(supervisor, folder, Limits(**limits), lambda state: None)
+        followed = runner._follow(supervisor, folder, Limits(**limits), lambda state: None)
+        why, run.idle = followed
         return why, clock.now
 
     return run
@@ -100,6 +101,7 @@ def test_the_timeout_counts_from_the_last_step(follow, folder):
     why, now = follow(each=each, timeout=20.0)
     assert why == "stalled"
     assert 35 < now <= 38
+    assert 20 < follow.idle <= 23, "of the whole run, only what came after the last step"
 
 
 def test_evaluation_for_several_minutes_is_no_stall(follow, folder):
