@@ -1,8 +1,8 @@
-"""The command wrote files where they always go.
+"""The command changed files where they are.
 
 ## What it finds
-Files that are new or changed in the working directory after a run without an overlay (refused by
-the system, or `--in-place`).
+Files that are new, changed or gone in the working directory after a run without an overlay
+(refused by the system, or `--in-place`).
 
 ## Why it matters
 A trial may have replaced a checkpoint or a log.
@@ -31,7 +31,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
     return Finding(
         rule=NAME,
         summary=(
-            f"The command wrote {units.plural(len(ending.written_in_place), 'file')} in place."
+            f"The command changed {units.plural(len(ending.written_in_place), 'file')} in place."
         ),
         evidence=names + (f" and {more} more" if more > 0 else ""),
         advice="Check that nothing of yours was replaced."

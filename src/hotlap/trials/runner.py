@@ -171,11 +171,14 @@ def _undisturbed() -> Iterator[list[int]]:
         yield came
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, lambda n, frame: came.append(n)) for number in numbers]
+    before = {number: signal.getsignal(number) for number in numbers}
+    heeded = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in heeded:
+        signal.signal(number, lambda n, frame: came.append(n))
     try:
         yield came
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in heeded.items():
             signal.signal(number, handler)
 
 

@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 
 import pytest
 
@@ -120,3 +122,16 @@ def test_half_a_progress_file_is_passed_over(follow, folder):
     (folder.progress / "1.json").write_text('{"stage": "do')
     (folder.progress / "2.json").write_text("[]")
     assert follow(timeout=30.0)[0] == "timeout"
+
+
+def test_signals_that_come_while_it_is_stopped_wait_and_ignored_ones_stay_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    try:
+        with runner._undisturbed() as came:
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGINT)
+        assert came == [signal.SIGINT]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
