@@ -130,7 +130,7 @@ def searched(script: Path, best: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def face_to_face(script: Path, first: Recipe, second: Recipe, times: int = 5) -> float:
+def face_to_face(script: Path, first: Recipe, second: Recipe, times: int = 10) -> float:
     """The search's speed over the exhaustive best's, in turns: earlier figures have drifted."""
     where = Where(words=[str(script)], working=Path.cwd())
     run = RunFolder.new("face")

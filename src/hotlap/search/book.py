@@ -208,11 +208,17 @@ class Book:
         return comparing.proven(*self._pair(reference, candidate), q=self._accepted(candidate))
 
     def may_prove(
-        self, reference: Recipe, candidate: Recipe, *, most: int, promise: float | None
+        self,
+        reference: Recipe,
+        candidate: Recipe,
+        *,
+        most: int,
+        promise: float | None,
+        hopefully: bool = True,
     ) -> bool:
         pair = self._pair(reference, candidate)
         q = self._accepted(candidate)
-        return comparing.may_be_proven(*pair, most=most, promise=promise, q=q)
+        return comparing.may_be_proven(*pair, most=most, promise=promise, q=q, hopefully=hopefully)
 
     def spread_of_peaks(self) -> Spread:
         return comparing.spread(list(self._runs.values()), self._memory)

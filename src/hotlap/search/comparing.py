@@ -207,11 +207,13 @@ def may_be_proven(
     most: int,
     promise: float | None = None,
     q: float = ACCEPTED,
+    hopefully: bool = True,
 ) -> bool:
     """Whether runs up to `most` of the candidate, each in turn with the reference, could prove it.
 
     Asked hopefully: it may be better than it looks by what chance may well have taken from it. But
-    of one that promises to save little (a share of the step), much is more likely to be luck.
+    of one that promises to save little (a share of the step), much is more likely to be luck. And
+    one that was chosen for how good it looks is hardly better than that.
     """
     now = speedup(reference, candidate, noise)
     if now is None:
@@ -226,7 +228,7 @@ def may_be_proven(
         error = math.sqrt(1 / (seen + told))
     later = noise.deviation * math.sqrt(1 / (slow + more) + 1 / (fast + more))
     half = stats.student(noise.degrees + 2 * more, q) * later
-    return expected + error > half
+    return expected + (error if hopefully else 0.0) > half
 
 
 def floor(runs: Sequence[Run], noise: Spread) -> Noise:

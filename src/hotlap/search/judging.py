@@ -134,7 +134,8 @@ def is_hopeless(
     fresh = book.speedup(reference, recipe, since=since) if since else None
     if fresh is not None and fresh.ratio < WORTH_KEEPING:
         return True
-    return not book.may_prove(reference, recipe, most=most_runs(since), promise=promise)
+    most, first = most_runs(since), since is None
+    return not book.may_prove(reference, recipe, most=most, promise=promise, hopefully=first)
 
 
 def most_runs(since: tuple[int, int] | None) -> int:
