@@ -55,6 +55,7 @@ SCRIPTS = (
 QUICK = replace(TIMED, guard_steps=0, guard_fill=0.0, seconds=2.5)  # it need not be guarded
 REPEATED = 3  # the best recipes of the first look
 LONGEST = 120.0
+TURNS = 10  # of the recipe that was found and the best one
 
 
 def combinations(baseline: Any) -> list[Recipe]:
@@ -130,7 +131,7 @@ def searched(script: Path, best: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def face_to_face(script: Path, first: Recipe, second: Recipe, times: int = 10) -> float:
+def face_to_face(script: Path, first: Recipe, second: Recipe, times: int = TURNS) -> float:
     """The search's speed over the exhaustive best's, in turns: earlier figures have drifted."""
     where = Where(words=[str(script)], working=Path.cwd())
     run = RunFolder.new("face")
@@ -188,6 +189,7 @@ def main() -> None:
                     "torch": str(torch.__version__),
                     "machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0]},
                     "catalogue": CATALOGUE,
+                    "turns": TURNS,
                     "rows": [rows[script] for script in SCRIPTS if script in rows],
                 }
                 target.write_text(json.dumps(result, indent=1) + "\n")

@@ -23,7 +23,7 @@ def _table(file: Path) -> str:
     intro = (
         f"[{file.name}](../bench/results/{file.name}): {found['machine']['cores']} cores, torch "
         f"{found['torch']}; the catalogue is {', '.join(found['catalogue'])}. `of the best` comes "
-        "from both recipes run in turns at the end, five times each."
+        f"from both recipes run in turns at the end, {found['turns']} times each."
     )
     if "note" in found:
         intro += f" {found['note']}"
