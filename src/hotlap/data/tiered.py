@@ -279,7 +279,7 @@ class Tiered(Dataset):  # type: ignore[misc]
             return MISSING
 
     def _say_random(self, indices: list[int]) -> None:
-        self._tally.own()[len(TIERS)] += len(indices)
+        self._tally.add(len(TIERS), len(indices))
         if not self._some_random:
             self._some_random = True
             which = f"sample {indices[0]}" if len(indices) == 1 else f"one of {indices[:8]}"
@@ -333,7 +333,7 @@ class Tiered(Dataset):  # type: ignore[misc]
     # Telling -----------------------------------------------------------------------------------
 
     def _count(self, tier: str) -> None:
-        self._tally.own()[TIERS.index(tier)] += 1
+        self._tally.add(TIERS.index(tier))
 
     def hits(self) -> dict[str, int]:
         """Samples by where they came from, over all workers, since the last `forget_hits`."""

@@ -71,11 +71,10 @@ class Naive:
         return len(self._dataset)
 
     def __getitem__(self, index: int) -> Any:
-        own = self._tally.own()
-        own[HIT if index in self._kept else MISSED] += 1
+        self._tally.add(HIT if index in self._kept else MISSED)
         if index not in self._kept:
             self._kept[index] = self._dataset[index]
-            own[KEPT] += self._kept[index][0].numel()
+            self._tally.add(KEPT, self._kept[index][0].numel())
         return self._kept[index]
 
     @property
