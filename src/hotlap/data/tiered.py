@@ -241,6 +241,10 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def _made(self, indices: list[int]) -> list[Any]:
         """From the source; all at once, until one of them is seen to be random."""
+        if indices and self._device is None and self._is_full():  # random or not, none is kept
+            samples = self._asked(self.below.dataset, indices)
+            self._count("source", sum(sample is not MISSING for sample in samples))
+            return samples
         if not self._some_random:
             return self._watched(indices)
         return [sample for index in indices for sample in self._watched([index])]
@@ -332,8 +336,8 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     # Telling -----------------------------------------------------------------------------------
 
-    def _count(self, tier: str) -> None:
-        self._tally.add(TIERS.index(tier))
+    def _count(self, tier: str, samples: int = 1) -> None:
+        self._tally.add(TIERS.index(tier), samples)
 
     def hits(self) -> dict[str, int]:
         """Samples by where they came from, over all workers, since the last `forget_hits`."""

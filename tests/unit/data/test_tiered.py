@@ -9,7 +9,7 @@ import torch
 from numbers_kept import MB, RIGHT, Numbers, epoch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from hotlap.data import arena, budgets
+from hotlap.data import arena, budgets, randomness
 from hotlap.data.packing import CannotPack
 from hotlap.data.tiered import Tiered
 
@@ -51,6 +51,18 @@ def test_what_does_not_fit_comes_from_the_source_and_the_rest_still_hits():
         epoch(cached)
         assert cached.hit_rate == pytest.approx(0.5, abs=0.03)
     assert cached.used["ram"] <= whole / 2
+
+
+def test_where_nothing_more_is_kept_no_random_numbers_are_watched(monkeypatch):
+    source = Numbers(count=100, size=1000)
+    cached = Tiered(source, ram=Tiered(source, ram=10 * MB).fit.total_bytes // 2)
+    first = epoch(cached)
+    monkeypatch.setattr(randomness, "state", None)
+    cached.forget_hits()
+    assert epoch(cached) == first
+    hits = cached.hits()
+    assert hits["ram"] == pytest.approx(50, abs=3)
+    assert hits["ram"] + hits["source"] == 100
 
 
 def test_what_memory_has_no_room_for_goes_to_disk(tmp_path):
