@@ -52,6 +52,14 @@ def waits_on_storage(record: Record) -> bool:
     return burning is not None and burning < FETCHING_BELOW
 
 
+def restarts(record: Record) -> float:
+    """The share of the time that goes to starting workers anew, where they could live on."""
+    found = record.loaders[0] if record.loaders else None
+    if found is None or found.workers == 0 or found.persistent_workers:
+        return 0.0
+    return (record.epoch_start_share or 0.0) if record.epoch_start_seconds is not None else 0.0
+
+
 def hands_over(record: Record) -> bool:
     """Whether training waits for workers that are done: for batches between two processes."""
     making, found = record.input_making_share, loader(record)

@@ -17,21 +17,21 @@ When the epochs seen were cut short for a try.
 from __future__ import annotations
 
 from hotlap import units
+from hotlap.optimizations import reading
 from hotlap.records import Finding, Record, Verdict
 
 NAME = "loader-restart"
+LEAST_SHARE = 0.05
 
 
 def check(record: Record, verdict: Verdict) -> Finding | None:
     loader = record.loaders[0] if record.loaders else None
-    if loader is None or loader.workers == 0 or loader.persistent_workers:
+    taken = reading.restarts(record)
+    if loader is None or taken < LEAST_SHARE:
         return None
-    if record.epoch_start_seconds is None or (record.epoch_start_share or 0) < 0.05:
-        return None
-    share = units.share(record.epoch_start_share)
     return Finding(
         rule=NAME,
-        summary=f"Restarting loader workers takes {share} of the time.",
+        summary=f"Restarting loader workers takes {units.share(taken)} of the time.",
         evidence=(
             f"{units.seconds(record.epoch_start_seconds)} more for a step that starts the "
             f"{units.plural(loader.workers, 'worker')}"

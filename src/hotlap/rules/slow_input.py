@@ -20,7 +20,8 @@ more, make a sample cheaper: cache decoded samples, transform whole batches, on 
 Where less than a millisecond is waited for a batch, workers make it worse: a batch takes about as
 long from one process to another. Fetch the samples of a batch at once (`__getitems__`, or slices of
 tensors), or keep them on the device (`hotlap.data.DeviceDataset`). Where workers are there already
-and spend less than half of their time making batches, use fewer of them, or none.
+and spend less than half of their time making batches, use fewer of them, or none. Where most of the
+time goes to starting workers for each epoch, keep them (`persistent_workers=True`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from hotlap.records import Finding, Loader, Record, Verdict
 
 NAME = "slow-input"
 LEAST_SHARE = 0.15
+MOSTLY = 0.5
 
 
 def check(record: Record, verdict: Verdict) -> Finding | None:
@@ -75,6 +77,11 @@ def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
 def _advice(record: Record, loader: Loader | None) -> str:
     if loader is None:
         return "Fetch the next batch while the current one trains."
+    if reading.restarts(record) >= MOSTLY:
+        return (
+            "Pass persistent_workers=True to this DataLoader: most of the wait is for workers that "
+            "start anew with each epoch."
+        )
     if not loader.workers and reading.waits_briefly(record):
         return f"Workers would take longer to hand a batch over than it takes: {_at_once(record)}."
     workers = loader_workers.needed(record)

@@ -1,0 +1,43 @@
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from test_verdict import BASE, record
+
+from hotlap.rules import loader_restart, slow_input
+from hotlap.rules.verdict import judge
+
+
+def waiting(*, share: float, seconds: float | None = 0.07, **loader: object):
+    kept = {"workers": 4, "persistent_workers": False, "trained": 90, **loader}
+    made = msgspec.structs.replace(BASE.loaders[0], **kept)
+    return record(
+        {"input": 0.9},
+        loaders=(made,),
+        input_cpu_share=1.0,
+        epoch_start_share=share,
+        epoch_start_seconds=seconds,
+    )
+
+
+def test_where_workers_start_most_of_the_time_they_are_to_be_kept():
+    found = waiting(share=0.8)
+    assert slow_input.check(found, judge(found)).advice.startswith("Pass persistent_workers=True ")
+    assert "80 %" in loader_restart.check(found, judge(found)).summary
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        waiting(share=0.2),
+        waiting(share=0.8, persistent_workers=True),
+        waiting(share=0.8, seconds=None),
+        waiting(share=0.8, workers=0),
+    ],
+)
+def test_otherwise_the_advice_is_about_samples_and_workers(found):
+    assert "start anew" not in slow_input.check(found, judge(found)).advice
