@@ -4,22 +4,10 @@ import copy
 import pickle
 
 import pytest
-from torch.utils.data import DataLoader, Dataset
+from counted import Counted
+from torch.utils.data import DataLoader
 
 from hotlap.data.counting import Counts
-
-
-class Counted(Dataset):
-    def __init__(self):
-        self.counts = Counts(3)
-
-    def __len__(self):
-        return 40
-
-    def __getitem__(self, index):
-        self.counts.add(1)
-        self.counts.add(2, index)
-        return index
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
