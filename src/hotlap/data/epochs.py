@@ -40,7 +40,7 @@ class Watched(Drawn):
 
 
 def _refuse_set_epoch(dataset: Any) -> None:
-    for one in (*reversed(list(all_of(dataset))), dataset):  # one that delegates has none itself
+    for one in (*reversed(list(all_of(dataset))), dataset):  # itself also where it has no __dict__
         if callable(getattr(one, "set_epoch", None)):
             _refuse(one, "has `set_epoch`")
 

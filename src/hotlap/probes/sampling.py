@@ -40,21 +40,22 @@ def stack_of(thread: int) -> list[tuple[CodeType, int | None]]:
     frames = accumulate(chain(frame, repeat("f_back", DEEPEST - 1)), getattr)
     pairs = map(_OF_A_FRAME, takewhile(bool, frames))
     global _holds_collection
-    _holds_collection = _COLLECTS_ANYWHERE and gc.isenabled()
-    if _holds_collection:
+    collects = _COLLECTS_ANYWHERE and gc.isenabled()
+    if collects:
+        _holds_collection = True
         gc.disable()
     try:
         return list(pairs)
     except KeyError:
         return []
     finally:
-        _collect_again()
+        if collects:  # by us, and not by another thread that is reading a stack as well
+            _collect_again()
 
 
 def _collect_again() -> None:
     global _holds_collection
-    if _holds_collection:
-        gc.enable()
+    gc.enable()
     _holds_collection = False
 
 
@@ -95,7 +96,7 @@ class Sampler:
         self._restore()
         if os.getpid() == self._process:
             self._on.set()
-        else:
+        elif _holds_collection:
             _collect_again()
 
     def _restore(self) -> None:
