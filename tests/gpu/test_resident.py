@@ -59,6 +59,7 @@ def test_a_seed_gives_the_same_batches_on_the_gpu_as_on_the_cpu(chain, layout):
         assert float((apart > 1e-2).float().mean()) < 0.05
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("chain", CHAINS)
 def test_no_batch_waits_for_the_gpu(chain):
     data = resident("cuda", chain)
@@ -66,8 +67,8 @@ def test_no_batch_waits_for_the_gpu(chain):
     batches = iter(data)
     next(batches)
     mode = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         assert len(list(batches)) == 4
     finally:
         torch.cuda.set_sync_debug_mode(mode)

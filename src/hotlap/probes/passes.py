@@ -17,12 +17,14 @@ from hotlap.probes.memory import MemoryProbe
 from hotlap.probes.patches import Doors
 from hotlap.probes.sampling import Sampler
 from hotlap.probes.schedule import BARE, KERNELS, MEMORY, PHASES, WARMUP
+from hotlap.probes.steps import STEP
 from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of_two, split
 
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
 LONGEST_KEPT = 2000  # intervals of one window written out
+FIRST_TURNS = 2  # ends of epochs whose last batch is met for the first time, or may be
 
 
 class Passes:
@@ -38,6 +40,7 @@ class Passes:
         self._kernels: KernelProbe | None = None
         self._opened = time.time()
         self._rows: list[tuple[int | None, str, bool]] = []
+        self._turns = 0
         self._marks: list[Mark] = []
         self.events: Events | None = None
         self.sampler: Sampler | None = None
@@ -71,8 +74,18 @@ class Passes:
                 self._ranges.pop()()
 
     def ended_step(self, samples: int | None, kind: str, disturbed: bool, now: int) -> None:
+        if kind != STEP and self._turns < FIRST_TURNS:
+            self._leave_out_last()
         self._rows.append((samples, kind, disturbed))
         self._mark(now)
+
+    def _leave_out_last(self) -> None:
+        """The last step of an early epoch: a batch of another size is measured or compiled for."""
+        samples, kind, disturbed = self._rows[-1] if self._rows else (None, "", True)
+        self._turns += kind == STEP
+        if kind == STEP and not disturbed and self._stage in (BARE, PHASES):
+            self._rows[-1] = (samples, kind, True)
+            self._recorder.schedule.forget_last()
 
     def _mark(self, now: int) -> None:
         if self._recorder.timing:

@@ -91,6 +91,12 @@ class Schedule:
         self._taken, self._size = [], None
         return True
 
+    def forget_last(self) -> None:
+        """The step that was told last stands for no other one."""
+        if self.stage in (BARE, PHASES) and self._taken:
+            self._taken.pop()
+            self.counted_steps -= 1
+
     def plain_steps(self) -> tuple[int, float]:
         """How many steps that count cannot end this window, and until when that holds."""
         if self._size is None or self._deadline is None or self._refused:

@@ -208,6 +208,53 @@ def test_a_script_whose_every_step_evaluates_is_measured_too(in_python, trial):
     assert "evaluation" in {row["kind"] for row in rows}
 
 
+@pytest.mark.parametrize("evaluating", [True, False])
+def test_a_last_batch_that_is_met_for_the_first_time_stands_for_no_other_step(
+    in_python, trial, evaluating
+):
+    in_python(
+        f"""
+        import time
+        from pathlib import Path
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader, TensorDataset
+        from hotlap.probes.install import install
+
+        install(torch, Path("trial"), time.time())
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        data, known = TensorDataset(torch.randn(8 * 25 - 1, 4)), {{8}}
+        for _ in range(20):
+            for (x,) in DataLoader(data, batch_size=8):
+                if len(x) not in known:  # as cuDNN does where it looks for the fastest kernels
+                    time.sleep(1.5)
+                    known.add(len(x))
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+            if {evaluating}:
+                model.eval()
+                with torch.no_grad():
+                    model(torch.ones(8, 4))
+                model.train()
+        """
+    )
+    record = written(trial)
+    assert record["problems"] == []
+    rows = [
+        row
+        for window in record["windows"]
+        if window["stage"] in ("bare", "phases")
+        for row in window["intervals"]
+    ]
+    slow = [row for row in rows if row["seconds"] > 1]
+    assert [row["disturbed"] for row in slow] == [True]
+    left_out = [at for at, row in enumerate(rows) if row["disturbed"] and at]
+    turned = [at for at in left_out if rows[at + 1]["kind"] != "step"]
+    assert len(turned) <= 2  # of the others it is a part like any
+
+
 def test_a_loader_is_still_known_where_the_first_optimizer_step_comes_late(in_python, trial):
     in_python(
         """

@@ -181,6 +181,29 @@ def test_a_step_that_does_not_count_leaves_the_mean_alone():
     assert run.schedule.settled == (len(run.schedule.bare_means) >= 3)
 
 
+def test_a_step_that_is_forgotten_is_made_up_for_and_leaves_the_mean_alone():
+    run, plain = Run(), Run().until_done(lambda index: 0.01)
+    for _ in range(4):
+        run.step(0.01)
+    assert (run.schedule.stage, run.schedule.counted_steps) == (BARE, 2)
+    run.step(5.0)
+    run.schedule.forget_last()
+    assert run.schedule.counted_steps == 2
+    run.until_done(lambda index: 0.01)
+    assert run.schedule.bare_means == pytest.approx(plain.schedule.bare_means)
+    assert len(run.stages) == len(plain.stages) + 1
+
+
+def test_nothing_is_forgotten_of_a_warm_up_or_an_empty_window():
+    run = Run()
+    run.step(5.0)
+    run.schedule.forget_last()
+    run.step(0.02)
+    assert run.schedule.stage == BARE
+    run.schedule.forget_last()
+    assert run.schedule.counted_steps == 0
+
+
 def test_a_run_in_which_no_step_counts_ends_all_the_same():
     run = Run().until_done(counts=lambda index: False)
     assert {stage for stage, _ in run.windows} == {WARMUP, BARE, PHASES, MEMORY, KERNELS}
