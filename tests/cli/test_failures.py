@@ -114,7 +114,7 @@ def test_an_unwritable_output_is_told_before_the_run(tmp_path: Path) -> None:
         (("--json", str(tmp_path / "no" / "such.json")), "is not there"),
         (("--json", str(tmp_path)), "is a folder"),
         (("--json", "/proc/answer.json"), "cannot be written"),
-        (("--out", "/proc/runs"), "cannot write its results"),
+        (("--out", "/proc/runs"), "results cannot be written"),
     ):
         done = call(*options)
         assert done.returncode == 2, done.stderr

@@ -32,6 +32,8 @@ def samples_in(batch: Any, size: int | None = None) -> int | None:
     if likely is not None and likely < size:
         return likely
     fitting = [count for count in found if count < size]
+    if not fitting and size > 1 and size in _seconds(batch, 0):
+        return size  # time stands first
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -70,6 +72,15 @@ def _counts(batch: Any, depth: int) -> Iterator[int]:
             yield len(parts)
         for part in parts[:MOST]:
             yield from _counts(part, depth + 1)
+
+
+def _seconds(batch: Any, depth: int) -> Iterator[int]:
+    """The second dimension of every tensor."""
+    if hasattr(type(batch), "shape"):
+        yield from map(int, batch.shape[1:2])
+    elif depth <= DEEPEST:
+        for part in list(_parts(batch))[:MOST]:
+            yield from _seconds(part, depth + 1)
 
 
 def _own(batch: Any) -> int | None:

@@ -101,7 +101,7 @@ def summarize(events: Any, steps: int) -> dict[str, Any]:
     bounds = bounds[-steps - 1 :]  # the first ones carry the profiler's own start
     phases = _Phases([r for r in ranges if r[2] != "step"], bounds[0], bounds[-1])
     steps = len(bounds) - 1
-    result = _host_side(host, phases)
+    result = _host_side(host, phases, bounds)
     if device:
         result.update(_device_side(host, device, phases))
     for key, value in result.items():
@@ -160,9 +160,11 @@ def _activations(allocations: list[tuple[float, int]], phases: _Phases) -> int |
     return most or None
 
 
-def _host_side(host: list[tuple[str, float, float, int, int]], phases: _Phases) -> dict[str, Any]:
+def _host_side(
+    host: list[tuple[str, float, float, int, int]], phases: _Phases, bounds: list[float]
+) -> dict[str, Any]:
     operations: dict[str, float] = {}
-    big: dict[str, float] = {}
+    own_times = _OwnTimes(bounds)
     top: dict[str, float] = {}
     collectives: list[tuple[float, float]] = []
     busy: list[tuple[float, float]] = []
@@ -187,16 +189,46 @@ def _host_side(host: list[tuple[str, float, float, int, int]], phases: _Phases) 
                 top[phase] = top.get(phase, 0.0) + (end - start)
                 busy.append((start, end))
             operations[phase] = operations.get(phase, 0.0) + 1
-            if own >= BIG_SECONDS or name.startswith(_COMPILED):
-                big[phase] = big.get(phase, 0.0) + own
+            own_times.add(phase, name, start, own)
     exposed = _length(_union(collectives)) - _overlap(_union(collectives), _union(busy))
     return {
         "operations": operations,
-        "big_seconds": big,
+        "big_seconds": own_times.big(),
         "operator_seconds": top,
         "blocked_seconds": blocked,
         "communication_seconds": max(0.0, exposed),
     }
+
+
+class _OwnTimes:
+    """What each operation takes by itself, in the step in which it takes neither least nor most.
+
+    On a busy machine any operation may lose its core for milliseconds; hardly ever the same one in
+    two steps of three.
+    """
+
+    def __init__(self, bounds: list[float]) -> None:
+        self._bounds = bounds
+        self._steps: dict[tuple[str, str], list[list[float]]] = {}
+
+    def add(self, phase: str, name: str, start: float, own: float) -> None:
+        steps = self._steps.setdefault((phase, name), [[] for _ in self._bounds[1:]])
+        steps[bisect_right(self._bounds, start) - 1].append(own)
+
+    def big(self) -> dict[str, float]:
+        """Seconds by phase, of all steps, without operations that hardly compute."""
+        found: dict[str, float] = {}
+        for (phase, name), steps in self._steps.items():
+            if len({len(times) for times in steps}) == 1:
+                taken = [sorted(times)[(len(times) - 1) // 2] for times in zip(*steps, strict=True)]
+                taken *= len(steps)
+            else:  # each step is another one
+                taken = [own for times in steps for own in times]
+            compiled = name.startswith(_COMPILED)
+            work = sum(own for own in taken if compiled or own >= BIG_SECONDS)
+            if work:
+                found[phase] = found.get(phase, 0.0) + work
+        return found
 
 
 def _nest(

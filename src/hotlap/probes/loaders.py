@@ -173,6 +173,33 @@ class LoaderWatch:
         }
 
 
+def asked_for(iterator: Any) -> int | None:
+    """How many samples the batch was to have that the loader handed out last."""
+    size: int | None = getattr(iterator, "_hotlap_batch_size", None)
+    _, sizes = getattr(iterator, "_hotlap_sizes", (None, ()))
+    at = getattr(iterator, "_num_yielded", 0) - 1
+    return sizes[at] if size is None and 0 <= at < len(sizes) else size
+
+
+def _note_sizes(base: Any) -> None:
+    """From now on iterators keep how many indices a sampler of batches gave for each batch."""
+    plain_index = base._next_index
+    if hasattr(plain_index, "_hotlap"):
+        return
+
+    @functools.wraps(plain_index)
+    def next_index(self: Any) -> Any:
+        index = plain_index(self)
+        kept = getattr(self, "_hotlap_sizes", None)
+        if kept is None or kept[0] is not self._sampler_iter:  # another epoch
+            kept = self._hotlap_sizes = (self._sampler_iter, [])
+        kept[1].append(len(index) if isinstance(index, (list, tuple)) else None)
+        return index
+
+    next_index._hotlap = True  # type: ignore[attr-defined]
+    base._next_index = next_index
+
+
 def _scheduled(task: str) -> tuple[float, float]:
     """Seconds a task has run, and waited for a core while it could have."""
     try:
@@ -197,6 +224,8 @@ def install(torch: Any, recorder: Recorder) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain_init(self, *args, **kwargs)
         recorder.loaders.made[id(self)] = places.here(2)
+        if self.batch_size is None and self.batch_sampler is not None:
+            _note_sizes(base)
 
     @functools.wraps(plain_iter)
     def iterate(self: Any) -> Any:

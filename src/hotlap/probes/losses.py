@@ -1,4 +1,9 @@
-"""The loss of every backward pass: cloned where it lives, read only when the run is over."""
+"""The loss of every backward pass.
+
+On a device it is cloned there and read only when the run is over: reading it would wait for the
+device. Of a CPU's the number is kept: small tensors that stay between the activations of one step
+and the next keep the allocator from using the room in between again.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +31,13 @@ class Losses:
             return
         first = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
         if getattr(first, "numel", lambda: 0)() == 1:
-            self._kept.append(first.detach().clone())
+            loss = first.detach()
+            self._kept.append(float(loss) if loss.is_cpu else loss.clone())
 
     def values(self) -> list[float | None]:
         """In the order of the backward passes; None for one that is not finite."""
         values: list[float | None] = []
         for kept in self._kept:
-            value = float(kept) if not isinstance(kept, float) else kept
+            value = float(kept)
             values.append(value if math.isfinite(value) else None)
         return values

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hotlap.probes.events import Events
@@ -17,7 +18,7 @@ from hotlap.probes.memory import MemoryProbe
 from hotlap.probes.patches import Doors
 from hotlap.probes.sampling import Sampler
 from hotlap.probes.schedule import BARE, KERNELS, MEMORY, PHASES, WARMUP
-from hotlap.probes.steps import STEP
+from hotlap.probes.steps import EVALUATION, STEP
 from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of_two, split
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ class Passes:
         if stage not in (WARMUP, BARE, PHASES) or not self._rows:
             return
         marks = self.timeline.clear() if stage == PHASES else self._marks
+        if stage == PHASES and self.sampler is not None:
+            self.sampler.count(self._evaluations(marks))
         if marks and marks[-1][2] is not None:
             marks[-1][2].synchronize()
         rows = []
@@ -197,6 +200,16 @@ class Passes:
         wall = [self._opened, time.time()]
         self.windows.append({"stage": stage, "wall": wall, "intervals": rows[:LONGEST_KEPT]})
         self._rows, self._marks = [], []
+
+    def _evaluations(self, marks: list[Mark]) -> list[tuple[int, int]]:
+        """When steps evaluated, unless most do: their lines are not those of a training step."""
+        bounds = [now for phase, now, _ in marks if phase == BOUNDARY]
+        found = [
+            span
+            for (_, kind, _), span in zip(self._rows, pairwise(bounds), strict=False)
+            if kind == EVALUATION
+        ]
+        return found if 2 * len(found) < len(self._rows) else []
 
     def _close_ranges(self) -> None:
         while self._ranges:

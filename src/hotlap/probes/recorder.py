@@ -19,7 +19,7 @@ from hotlap.probes.batches import samples_in, samples_passed
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
 from hotlap.probes.ledger import Ledger
-from hotlap.probes.loaders import LoaderWatch
+from hotlap.probes.loaders import LoaderWatch, asked_for
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers, identity
@@ -143,7 +143,7 @@ class Recorder:
         if "first_batch" not in self.times:
             self.times["first_batch"] = time.time()
         try:
-            samples = samples_in(batch, getattr(iterator, "_hotlap_batch_size", None))
+            samples = samples_in(batch, asked_for(iterator))
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
         self._tally.tell((FETCHED, samples, getattr(iterator, "_hotlap_loader", 0), False))

@@ -6,14 +6,16 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, repeat, starmap, takewhile
 from operator import attrgetter, itemgetter
 from types import CodeType
 from typing import Any
 
 from hotlap.probes import places
+from hotlap.probes.ledger import Place
 from hotlap.probes.timeline import UNSEEN
 
 INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of the interpreter
@@ -67,6 +69,7 @@ class Sampler:
         self._phase = phase
         self._on = threading.Event()
         self._stop = False
+        self._fresh: list[tuple[int, str, Place]] = []  # of the window under way
         self.counts: Counter[tuple[str, str, int, str]] = Counter()
         self.totals: Counter[str] = Counter()
         self._worker: threading.Thread | None = None
@@ -121,10 +124,17 @@ class Sampler:
         stack = stack_of(self._thread)
         if not stack:
             return
-        place = places.among(stack)
-        self.totals[phase] += 1
-        if place is not None:
-            self.counts[(phase, *place)] += 1
+        self._fresh.append((time.perf_counter_ns(), phase, places.among(stack)))
+
+    def count(self, left_out: Sequence[tuple[int, int]] = ()) -> None:
+        """Counts what was seen since the last time, except between these readings of the clock."""
+        fresh, self._fresh = self._fresh, []
+        for now, phase, place in fresh:
+            if any(first <= now < last for first, last in left_out):
+                continue
+            self.totals[phase] += 1
+            if place is not None:
+                self.counts[(phase, *place)] += 1
 
     def summary(self, most: int = 5) -> dict[str, list[dict[str, Any]]]:
         """For each phase its busiest lines, with their share of the phase's samples."""

@@ -5,7 +5,8 @@ A script that updates its parameters by hand, or whose optimizer steps inside a 
 
 ## Why it matters
 What counts as a step changes: with gradients accumulated over k batches by hand, each of the k
-counts as one. The update itself is shown under `other`.
+counts as one. The update itself is shown under `other`; where no module is trained, all that stands
+before the backward pass is shown under `forward`, the update of the step before among it.
 
 ## When it is wrong
 Never; it says how the figures were taken.
@@ -29,5 +30,10 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         rule=NAME,
         summary="No optimizer stepped: each backward pass counts as one step.",
         evidence=units.plural(record.step.seen, "backward pass", "backward passes"),
-        advice="Read the update under `other`: it cannot be told apart here.",
+        advice=f"Read the update under `{_where(record)}`: it cannot be told apart here.",
     )
+
+
+def _where(record: Record) -> str:
+    """Without a known model, what stands before the backward pass counts as its forward pass."""
+    return "other" if record.models else "forward"

@@ -34,12 +34,16 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         advice = f"Pass foreach=True to {optimizer.name}."
     else:
         advice = "Update less often: a larger batch, or gradient accumulation."
+    names = units.listed(list(dict.fromkeys(one.name for one in record.optimizers)))
+    several = len(record.optimizers) > 1
+    who = f"{len(record.optimizers)} optimizers ({names}) take" if several else f"{names} takes"
+    tensors = sum(one.tensors for one in record.optimizers)
     return Finding(
         rule=NAME,
-        summary=f"{optimizer.name} takes {units.share(phase.share)} of the step.",
+        summary=f"{who} {units.share(phase.share)} of the step.",
         evidence=(
             f"{units.seconds(phase.seconds)} a step for "
-            f"{units.plural(optimizer.tensors, 'parameter tensor')}"
+            f"{units.plural(tensors, 'parameter tensor')}"
         ),
         advice=advice,
         file=optimizer.file,

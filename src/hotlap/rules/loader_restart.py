@@ -19,6 +19,7 @@ from __future__ import annotations
 from hotlap import units
 from hotlap.optimizations import reading
 from hotlap.records import Finding, Record, Verdict
+from hotlap.rules import slow_input
 
 NAME = "loader-restart"
 LEAST_SHARE = 0.05
@@ -27,7 +28,7 @@ LEAST_SHARE = 0.05
 def check(record: Record, verdict: Verdict) -> Finding | None:
     loader = record.loaders[0] if record.loaders else None
     taken = reading.restarts(record)
-    if loader is None or taken < LEAST_SHARE:
+    if loader is None or taken < LEAST_SHARE or slow_input.takes_workers_away(record, loader):
         return None
     return Finding(
         rule=NAME,

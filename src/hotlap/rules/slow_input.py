@@ -95,6 +95,18 @@ def _advice(record: Record, loader: Loader | None) -> str:
     return f"Pass {argument} to this DataLoader."
 
 
+def takes_workers_away(record: Record, loader: Loader) -> bool:
+    """Whether the advice is to do without workers: then none need to be kept."""
+    share = record.phases["input"].share
+    return (
+        share is not None
+        and share >= LEAST_SHARE
+        and reading.restarts(record) < MOSTLY
+        and reading.hands_over(record)
+        and loader_workers.needed(record) == 0 < loader.workers
+    )
+
+
 def _at_once(record: Record) -> str:
     resident = ", or keep them on the device (hotlap.data.DeviceDataset)"
     return (

@@ -27,7 +27,10 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         return None
     return Finding(
         rule=NAME,
-        summary=f"The command stopped making steps after {units.plural(record.step.seen, 'step')}.",
+        summary=(
+            "The command stopped making steps after "
+            f"{units.plural(record.step.seen, 'step')} or a few more."
+        ),
         evidence=f"stopped after {units.seconds(record.ending.seconds)} in all",
         advice="Read the end of its output for what it waits for; --timeout allows longer pauses.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotlap import units
 from hotlap.optimizations import reading
-from hotlap.records import Record, Verdict
+from hotlap.records import Line, Record, Verdict
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
@@ -22,8 +22,11 @@ _WORDS = {
     "compute": "computing",
     "optimizer": "updating parameters",
     "communication": "waiting for other ranks",
-    "other": "the script's own code between the phases",
+    "other": "the script's own code",
 }
+BETWEEN, INSIDE = "between the phases", "inside the model"
+# Where the samples of it were taken: a part of the gap between model and backward pass is the loss.
+_PHASES = {BETWEEN: ("other", "gap"), INSIDE: ("forward", "gap", "backward")}
 
 
 def judge(record: Record) -> Verdict:
@@ -68,6 +71,23 @@ def attribute(record: Record) -> dict[str, float]:
     if record.kernels.device_busy_seconds is None:
         return _on_cpu(record, phases)
     return _on_device(record, phases)
+
+
+def own_code(record: Record) -> dict[str, float]:
+    """Seconds of the script's own Python: between the phases, and inside the model."""
+    lost = attribute(record).get("other", 0.0)
+    between = min(lost, record.phases["other"].seconds or 0.0)
+    return {BETWEEN: between, INSIDE: lost - between}
+
+
+def sampled(record: Record, where: str) -> tuple[list[Line], int]:
+    """Its lines, the busiest first, and how many samples were taken there in all."""
+    lines = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
+    taken = 0.0
+    for name in _PHASES[where]:
+        one = next((line for line in record.lines.get(name, ()) if line.share), None)
+        taken += one.samples / one.share if one is not None else 0.0
+    return sorted(lines, key=lambda line: -line.samples), round(taken)
 
 
 def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
@@ -142,7 +162,9 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"
     if bottleneck == "other":
-        lines = record.lines.get("other") or record.lines.get("gap") or ()
+        where = max(own := own_code(record), key=lambda name: own[name])
+        lines, _ = sampled(record, where)
+        words += f" {where}"
         if lines:
             words += f", mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"
     step = record.step

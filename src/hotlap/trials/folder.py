@@ -173,7 +173,7 @@ class RunFolder:
                 continue
             except OSError as problem:
                 raise UsageError(
-                    f"hotlap cannot write its results to {home} ({problem.strerror}). "
+                    f"The results cannot be written to {home} ({problem.strerror}). "
                     "Name a folder it may write to with --out DIR."
                 ) from problem
             return cls(path)

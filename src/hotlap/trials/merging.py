@@ -337,7 +337,7 @@ def _epoch_start(raw: Raw) -> tuple[float | None, float | None]:
 def _input_cpu(raw: Raw) -> float | None:
     workers = raw["loaders"][0]["workers"] if raw["loaders"] else 0
     share = raw["input_cpu"]["workers_cpu_share" if workers else "wait_cpu_share"]
-    return float(share) if share is not None else None
+    return min(1.0, float(share)) if share is not None else None  # two clocks
 
 
 def _rank(raw: Raw) -> Rank:

@@ -146,6 +146,13 @@ def test_more_than_the_loader_was_asked_for_is_no_number(batch):
     assert samples_in(batch, 1) is None
 
 
+def test_where_time_stands_first_the_second_dimension_tells():
+    padded = torch.zeros(25, 10, dtype=torch.long)
+    assert samples_in(padded, 10) == 10
+    assert samples_in((padded, {"mask": padded}), 10) == 10
+    assert samples_in(padded, 11) is None, "ten at most, of eleven?"
+
+
 def test_of_several_numbers_the_loaders_own_is_taken():
     graphs = {"nodes": torch.zeros(90, 3), "edges": torch.zeros(2, 400), "label": torch.zeros(8)}
     assert samples_in(graphs, 8) == 8

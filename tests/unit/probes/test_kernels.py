@@ -97,6 +97,27 @@ def test_time_of_its_own_decides_what_is_work_and_what_is_overhead():
     assert found["operator_seconds"]["forward"] == pytest.approx(33e-6)
 
 
+def test_an_operation_that_lost_its_core_in_one_step_is_as_small_as_in_the_others():
+    events = [*boundaries(0, 1, 2, 3), *[mark("forward", at, at + 0.9) for at in range(3)]]
+    events += [host("aten::mm", at + 0.3, at + 0.4) for at in range(3)]
+    for at in range(3):
+        small = [0.11 + 0.01 * number for number in range(5)]
+        taken = [0.005 if number == at else 1e-6 for number in range(5)]
+        events += [
+            host("aten::add", at + start, at + start + seconds)
+            for start, seconds in zip(small, taken, strict=True)
+        ]
+    found = summarize(events, 3)
+    assert found["operations"] == {"forward": 6}
+    assert found["big_seconds"] == {"forward": pytest.approx(0.1)}
+
+
+def test_operations_of_steps_that_differ_are_taken_as_they_come():
+    events = [*boundaries(0, 1, 2), *[mark("forward", at, at + 0.9) for at in range(2)]]
+    events += [host("aten::mm", start, start + 0.1) for start in (0.1, 0.3, 1.2)]
+    assert summarize(events, 2)["big_seconds"] == {"forward": pytest.approx(0.15)}
+
+
 def test_threads_do_not_nest_into_each_other():
     found = summarize(
         [

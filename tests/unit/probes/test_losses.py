@@ -1,13 +1,16 @@
 import math
 
 import pytest
+import torch
 
 from hotlap.probes import losses
 from hotlap.probes.losses import Losses
 
 
 class Scalar:
-    """Enough of a tensor of one element."""
+    """Enough of a tensor of one element, on a device."""
+
+    is_cpu = False
 
     def __init__(self, value, numel=1):
         self.value = value
@@ -78,3 +81,11 @@ def test_a_curve_that_was_closed_is_not_gone_on_with():
         kept.close_if_felt(step_seconds)
         kept.keep(Scalar(float(number)))
     assert kept.values() == [0.0]
+
+
+def test_of_a_loss_on_the_cpu_the_number_is_kept_and_no_tensor():
+    kept = Losses()
+    loss = torch.tensor([[2.5]], dtype=torch.bfloat16, requires_grad=True)
+    kept.keep(loss)
+    assert kept._kept == [2.5]
+    assert kept.values() == [2.5]

@@ -18,6 +18,7 @@ from hotlap.probes.timeline import UNSEEN
 def sample_here(sampler, times):
     for _ in range(times):
         sampler.sample()
+    sampler.count()
 
 
 def test_samples_are_counted_by_phase_and_line():
@@ -51,11 +52,28 @@ def test_shares_are_of_the_phase_and_the_busiest_line_stands_first():
     assert lines[0]["function"] == "sample_here"
 
 
+def test_what_was_seen_between_two_readings_of_the_clock_can_be_left_out():
+    sampler = Sampler(threading.get_ident(), lambda: "other")
+    sampler.sample()
+    first = time.perf_counter_ns()
+    for _ in range(3):
+        sampler.sample()
+    last = time.perf_counter_ns()
+    sampler.sample()
+    sampler.sample()
+    sampler.count([(0, 1), (first, last)])
+    assert sampler.totals == {"other": 3}
+    assert sum(line["samples"] for line in sampler.summary()["other"]) == 3
+    sampler.count()  # and each is counted once
+    assert sampler.totals == {"other": 3}
+
+
 def test_only_the_busiest_lines_of_a_phase_are_told():
     sampler = Sampler(threading.get_ident(), lambda: "other")
     sampler.sample()
     sampler.sample()
     sampler.sample()
+    sampler.count()
     assert len(sampler.summary(most=2)["other"]) == 2
     assert len(sampler.summary()["other"]) == 3
 
@@ -66,6 +84,7 @@ def test_a_thread_that_has_ended_gives_no_samples():
     thread.join()
     sampler = Sampler(thread.ident, lambda: "other")
     sampler.sample()
+    sampler.count()
     assert sampler.totals == {}
     assert sampler.summary() == {}
 
@@ -80,6 +99,7 @@ def test_library_code_counts_for_the_phase_but_has_no_line():
     assert ready.wait(10)
     sampler = Sampler(thread.ident, lambda: "other")
     sampler.sample()
+    sampler.count()
     release.set()
     thread.join()
     assert sampler.totals == {"other": 1}
@@ -119,6 +139,7 @@ def test_no_frame_of_the_thread_is_held_while_its_files_are_looked_at(monkeypatc
     with waiting() as thread:
         sampler = Sampler(thread, lambda: "other")
         sampler.sample()
+    sampler.count()
     assert sampler.totals == {"other": 1}
     assert held == []
 
@@ -191,6 +212,7 @@ def test_a_short_call_that_holds_the_interpreter_is_seen():
     while time.monotonic() < deadline and not any("dump" in key[3] for key in sampler.counts):
         dump(big)
         time.sleep(0.001)  # where the sampler would get its turn otherwise
+        sampler.count()
     sampler.finish()
     assert any("dump" in key[3] for key in sampler.counts)
 

@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_verdict import BASE, record
 
+from hotlap.optimizations import loader_workers
 from hotlap.rules import loader_restart, slow_input
 from hotlap.rules.verdict import judge
 
@@ -41,3 +42,12 @@ def test_where_workers_start_most_of_the_time_they_are_to_be_kept():
 )
 def test_otherwise_the_advice_is_about_samples_and_workers(found):
     assert "start anew" not in slow_input.check(found, judge(found)).advice
+
+
+def test_workers_that_are_not_needed_are_not_to_be_kept(monkeypatch):
+    monkeypatch.setattr(loader_workers, "needed", lambda record: 0)
+    found = msgspec.structs.replace(waiting(share=0.3), input_making_share=0.05)
+    assert "num_workers=0" in slow_input.check(found, judge(found)).advice
+    assert loader_restart.check(found, judge(found)) is None
+    monkeypatch.setattr(loader_workers, "needed", lambda record: 1)
+    assert "persistent_workers" in loader_restart.check(found, judge(found)).advice

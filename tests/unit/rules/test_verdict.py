@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hotlap import records
 from hotlap.records import PHASES, Kernels, Line, Phase, Wait
+from hotlap.rules import counted_at_backward, heavy_optimizer, slow_user_code
 from hotlap.rules.verdict import attribute, judge
 
 BASE = records.load(Path(__file__).parents[1] / "data" / "profile-schema-1.json")
@@ -238,6 +239,53 @@ def test_the_line_that_costs_most_is_named():
     line = Line(file="/home/user/train.py", line=42, function="log", share=0.9, samples=90)
     made = msgspec.structs.replace(CPU["other"], lines={"other": (line,)})
     assert "mostly at train.py:42" in judge(made).sentence
+
+
+def line(number, samples, of, function="log"):
+    return Line(
+        file="/home/user/train.py",
+        line=number,
+        function=function,
+        share=samples / of,
+        samples=samples,
+    )
+
+
+def test_what_stands_between_model_and_backward_pass_is_between_the_phases_too():
+    lines = {"other": (line(9, 10, 10),), "gap": (line(7, 30, 40), line(8, 10, 40))}
+    made = msgspec.structs.replace(CPU["other"], lines=lines)
+    assert "between the phases, mostly at train.py:7." in judge(made).sentence
+    found = slow_user_code.check(made, judge(made))
+    assert (found.line, "in 30 of 50 samples" in found.evidence) == (7, True)
+
+
+def test_python_inside_the_model_is_said_to_be_there():
+    phases = {"forward": 0.8, "other": 0.2}
+    lines = {"forward": (line(6, 40, 40, "forward"),), "other": (line(12, 10, 10),)}
+    made = msgspec.structs.replace(on_cpu(phases, operations=10.0), lines=lines)
+    assert "own code inside the model, mostly at train.py:6." in judge(made).sentence
+    found = slow_user_code.check(made, judge(made))
+    assert "80 % of the step is the script's own code inside the model." == found.summary
+    assert (found.line, "forward() was running in 40 of 40" in found.evidence) == (6, True)
+    assert "tensor operations" in found.advice
+
+
+def test_an_update_by_hand_is_no_code_to_be_done_less_often():
+    step = msgspec.structs.replace(BASE.step, unit="backward", median_seconds=1.0)
+    made = msgspec.structs.replace(CPU["other"], step=step)
+    assert "torch.optim" in slow_user_code.check(made, judge(made)).advice
+    known = msgspec.structs.replace(made, models=("Linear",))
+    assert "`other`" in counted_at_backward.check(known, judge(known)).advice
+    unknown = msgspec.structs.replace(made, models=())
+    assert "`forward`" in counted_at_backward.check(unknown, judge(unknown)).advice
+
+
+def test_what_several_optimizers_take_is_said_of_all_of_them():
+    one = msgspec.structs.replace(BASE.optimizers[0], name="Adam", tensors=4, fused=None)
+    made = msgspec.structs.replace(CPU["optimizer"], optimizers=(one, one))
+    found = heavy_optimizer.check(made, judge(made))
+    assert found.summary == "2 optimizers (Adam) take 60 % of the step."
+    assert "8 parameter tensors" in found.evidence
 
 
 def test_uneven_steps_are_told_by_their_mean():

@@ -51,7 +51,7 @@ def test_a_gitignore_that_is_there_is_left_alone(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_refused_with_the_next_move(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=r"cannot write its results to .*--out DIR"):
+    with pytest.raises(UsageError, match=r"results cannot be written to .*--out DIR"):
         new(tmp_path / "file" / "below")
 
 
