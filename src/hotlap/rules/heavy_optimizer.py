@@ -42,8 +42,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         rule=NAME,
         summary=f"{who} {units.share(phase.share)} of the step.",
         evidence=(
-            f"{units.seconds(phase.seconds)} a step for "
-            f"{units.plural(tensors, 'parameter tensor')}"
+            f"{units.seconds(phase.seconds)} a step for {units.plural(tensors, 'parameter tensor')}"
         ),
         advice=advice,
         file=optimizer.file,

@@ -265,7 +265,7 @@ def test_python_inside_the_model_is_said_to_be_there():
     made = msgspec.structs.replace(on_cpu(phases, operations=10.0), lines=lines)
     assert "own code inside the model, mostly at train.py:6." in judge(made).sentence
     found = slow_user_code.check(made, judge(made))
-    assert "80 % of the step is the script's own code inside the model." == found.summary
+    assert found.summary == "80 % of the step is the script's own code inside the model."
     assert (found.line, "forward() was running in 40 of 40" in found.evidence) == (6, True)
     assert "tensor operations" in found.advice
 
