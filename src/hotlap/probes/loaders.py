@@ -192,7 +192,8 @@ def _note_sizes(base: Any) -> None:
         index = plain_index(self)
         kept = getattr(self, "_hotlap_sizes", None)
         if kept is None or kept[0] is not self._sampler_iter:  # another epoch
-            kept = self._hotlap_sizes = (self._sampler_iter, [])
+            sizes: list[int | None] = []
+            kept = self._hotlap_sizes = (self._sampler_iter, sizes)
         kept[1].append(len(index) if isinstance(index, (list, tuple)) else None)
         return index
 
