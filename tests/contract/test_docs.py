@@ -172,8 +172,9 @@ FIGURES = (
     f"Fewer than {guarding.LEAST_STEPS} steps",
     f"{guarding.OF_LOSS * 100:g} % of the loss",
     f"a step takes {losses.CLONE_IS_FELT_BELOW * 1000:g} ms or more",
-    f"from {report.NARROW} columns on",
-    f"from {report.NARROWEST} columns on",
+    f"from {report.WIDE_FOR_RATE} columns on",
+    f"from {report.WIDE_FOR_MEMORY} columns on",
+    f"from {report.WIDE_FOR_START} columns on",
 )
 
 

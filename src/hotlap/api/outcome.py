@@ -39,11 +39,13 @@ def _won(winner: Winner, goal: str) -> str:
             f"the speed, with {names}."
         )
     speedup = winner.speedup
+    factor = winner.recipe.get("batch-size", {}).get("factor")
+    larger = f" for {factor} times the samples" if factor else ""
     later = ", from the second epoch on" if Recipe(winner.recipe).fills else ""
     return (
         f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f}) "
         f"with {names}: {units.seconds(winner.baseline_seconds)} a step become "
-        f"{units.seconds(winner.step_seconds)}{later}."
+        f"{units.seconds(winner.step_seconds)}{larger}{later}."
     )
 
 
@@ -65,7 +67,10 @@ def _nothing(trials: Sequence[Trial], tried: Sequence[Trial]) -> str:
         told = ", ".join(f"{count} {status}" for status, count in outcomes.items())
         return f"{_recipes(tried)} tried, and none could be measured: {told}."
     if any(trial.status == SKIPPED and "budget" in trial.reason for trial in trials):
-        return "Nothing was tried: the budget went into the command's own runs."
+        return (
+            "Nothing was tried: what the command's own runs left of the budget is too little for "
+            "another one. Allow more with --budget."
+        )
     return "Nothing was tried: nothing that may be tried applies to this command."
 
 

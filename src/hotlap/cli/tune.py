@@ -72,7 +72,7 @@ def tune(
         check_writable(json)
     try:
         with live() as state:
-            table = _Growing(state)
+            table = _Growing(state, goal)
             result = api.tune(
                 command,
                 budget=seconds(budget),
@@ -142,10 +142,11 @@ def _copy_recipe(result: Tuning, *, force: bool) -> str | None:
 class _Growing:
     """The table: a row is printed as soon as it is known; what was not tried comes last."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Live, goal: str) -> None:
         self._live = live
+        self._goal = goal
         self._console = results()
-        self._width = min(140, shutil.get_terminal_size((120, 24)).columns)
+        self._width = min(140, shutil.get_terminal_size((140, 24)).columns)
         self._begun = False  # a head has no business over no row
         self.untried: list[Trial] = []
 
@@ -164,8 +165,8 @@ class _Growing:
         else:
             if not self._begun:
                 self._begun = True
-                self._print(report.header(self._width))
-            self._print(report.row(trial, self._width))
+                self._print(report.header(self._width, self._goal))
+            self._print(report.row(trial, self._width, self._goal))
 
     def end(self) -> None:
         block = report.untried(self.untried)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -31,8 +33,10 @@ STYLES = {
 }
 GUARDS = {"passed": "same", "changed": "changed", "unclear": "unclear"}
 NAME, STATUS, TIME, RATE, SIZE, RATIO, START, PAYS = 34, 16, 8, 10, 9, 19, 10, 8
-NARROW = 118  # below it, rate and memory are left to the report
-NARROWEST = 98
+# A terminal as wide as this has room for the column; else it is left to the report.
+WIDE_FOR_RATE, WIDE_FOR_MEMORY, WIDE_FOR_START, WIDE_FOR_NAMES = 131, 120, 110, 90
+SHORT_NAME = 24
+Shown = tuple[str, int, Callable[[Trial], str]]  # a title, its width, and what stands below
 
 
 def intro(profile: Profile) -> RenderableType:
@@ -58,22 +62,37 @@ def intro(profile: Profile) -> RenderableType:
     return Padding(Group(title, verdict, figures, *warnings), (1, 1, 1, 2), expand=False)
 
 
-def header(width: int) -> Text:
-    cells = ["recipe".ljust(_name(width)), "status".ljust(STATUS), "step".rjust(TIME)]
-    if width >= NARROW:
-        cells += ["samples/s".rjust(RATE), "memory".rjust(SIZE)]
+def header(width: int, goal: str = "speed") -> Text:
+    cells = ["recipe".ljust(_name(width)), "status".ljust(STATUS)]
+    cells += [title.rjust(size) for title, size, _ in _figures(width, goal)]
     cells += ["speed-up (95 %)".rjust(RATIO)]
-    if width >= NARROWEST:
+    if width >= WIDE_FOR_START:
         cells += ["cold start".rjust(START), "pays at".rjust(PAYS)]
     cells += ["loss"]
     return Text("  " + " ".join(cells), style="dim")
 
 
 def _name(width: int) -> int:
-    return NAME if width >= NARROWEST else 26
+    return NAME if width >= WIDE_FOR_NAMES else SHORT_NAME
 
 
-def row(trial: Trial, width: int) -> RenderableType:
+def _figures(width: int, goal: str) -> list[Shown]:
+    """What stands between status and speed-up: as much as there is room for."""
+    step: Shown = ("step", TIME, lambda trial: units.seconds(trial.step_seconds))
+    rate: Shown = ("samples/s", RATE, lambda trial: _rate(trial.samples_per_second))
+    memory: Shown = ("memory", SIZE, lambda trial: units.size(trial.peak_bytes))
+    if width >= WIDE_FOR_RATE:
+        return [step, rate, memory]
+    if width >= WIDE_FOR_MEMORY:
+        return [step, memory]
+    return [memory if goal == "memory" else step]
+
+
+def _rate(samples: float | None) -> str:
+    return f"{samples:,.0f}" if samples else "–"
+
+
+def row(trial: Trial, width: int, goal: str = "speed") -> RenderableType:
     """One line; the reason below it where there is one."""
     name = trial.name if len(trial.name) <= _name(width) else trial.name[: _name(width) - 1] + "…"
     line = Text("  ")
@@ -81,24 +100,29 @@ def row(trial: Trial, width: int) -> RenderableType:
     line.append(" " * (_name(width) + 1 - len(line.plain) + 2))
     line.append(trial.status.ljust(STATUS + 1), style=STYLES.get(trial.status, "default"))
     if trial.step_seconds is None:
-        line.append(trial.reason)
+        if len(line.plain) + len(trial.reason) <= width:
+            line.append(trial.reason)
+        else:
+            line.append(_below(trial.reason, width))
         if trial.log:
             line.append(f"\n    its output: {wording.short(Path(trial.log))}", style="dim")
         return line
-    line.append(units.seconds(trial.step_seconds).rjust(TIME))
-    if width >= NARROW:
-        rate = trial.samples_per_second
-        line.append((f"{rate:,.0f}" if rate else "–").rjust(RATE + 1))
-        line.append(units.size(trial.peak_bytes).rjust(SIZE + 1))
-    line.append(speedup(trial.speedup).rjust(RATIO + 1))
-    if width >= NARROWEST:
+    for _, size, shown in _figures(width, goal):
+        line.append(shown(trial).rjust(size) + " ")
+    line.append(speedup(trial.speedup).rjust(RATIO))
+    if width >= WIDE_FOR_START:
         line.append(_start(trial).rjust(START + 1))
         line.append(_pays(trial).rjust(PAYS + 1))
     line.append(" " + guard(trial.guard))
-    below = [text for text in (_contents(trial), trial.reason) if text]
-    for text in below:
-        line.append(f"\n    {text}", style="dim")
+    for text in (_contents(trial), trial.reason):
+        line.append(_below(text, width), style="dim")
     return line
+
+
+def _below(text: str, width: int) -> str:
+    """In lines of their own under the row; a path or a name is not broken."""
+    lines = textwrap.wrap(text, width - 4, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"\n    {line}" for line in lines)
 
 
 def _contents(trial: Trial) -> str:

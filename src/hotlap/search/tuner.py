@@ -111,8 +111,8 @@ class Tuner:
         if short is not None:
             self._spent = True
             self._say(
-                f"The budget is spent: {max(0.0, short.left):.0f} s are left, and another run with "
-                f"the last comparison takes about {short.needed:.0f} s. What was not tried is "
+                f"The budget allows no further try: {max(0.0, short.left):.0f} s are left, and one "
+                f"with the last comparison takes about {short.needed:.0f} s. What was not tried is "
                 "marked so."
             )
         with contextlib.suppress(OutOfBudget):

@@ -244,8 +244,11 @@ def _startup(raw: Raw) -> Startup:
         last = next((times[name] for name in lasts if name in times), None)
         return max(0.0, last - times[first]) if first in times and last is not None else None
 
+    seconds = between("process", "first_iterator", "first_backward", "first_step")
+    if seconds is not None and "first_iterator" not in times:  # then compiling comes before it
+        seconds = max(0.0, seconds - (raw["compile_seconds"] or 0.0))
     return Startup(
-        seconds=between("process", "first_iterator", "first_backward", "first_step"),
+        seconds=seconds,
         import_seconds=between("import_started", "imported"),
         first_batch_seconds=between("first_iterator", "first_batch"),
         first_step_seconds=between("process", "first_step"),

@@ -6,6 +6,10 @@ import re
 from pathlib import Path
 
 SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
+# faulthandler shows every thread of a process that crashed; the one that samples is not the user's.
+_OWN_THREAD = re.compile(
+    r"^Thread 0x.*\n(?:  File .*\n)*?  File .*hotlap/probes/sampling\.py.*\n(?:  File .*\n)*", re.M
+)
 
 
 def tail(log: Path, lines: int = 30) -> str:
@@ -17,5 +21,6 @@ def tail(log: Path, lines: int = 30) -> str:
     except OSError:
         return ""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\b", "")
+    text = _OWN_THREAD.sub("", text)
     kept = [line.rpartition("\r")[2] for line in text.splitlines() if line.strip()]
     return "\n".join(kept[-lines:])

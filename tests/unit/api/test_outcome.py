@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+
+import sample_tunings
 
 from hotlap.api.outcome import sentence
 from hotlap.search.comparing import Spread
@@ -51,6 +57,13 @@ def test_what_was_faster_and_refused_is_not_called_no_faster() -> None:
     text = said(row(CHANGED, 1.9, reason="the loss left the baseline's band"))
     assert "1.90 times as fast" in text
     assert "changed the loss and is refused" in text
+
+
+def test_a_larger_batch_is_faster_for_each_sample_and_so_is_said() -> None:
+    recipe = {"batch-size": {"factor": 4, "learning-rate": "linear"}}
+    won = sample_tunings.winner(recipe=recipe)
+    found = Found(trials=[], spread=Spread(deviation=0.03, degrees=3.0), winner=won)
+    assert sentence(found, NOISE, "speed").endswith("for 4 times the samples.")
 
 
 def test_more_budget_is_advised_only_where_it_helps() -> None:

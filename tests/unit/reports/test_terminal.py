@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import sample_tunings
 from rich.console import Console, RenderableType
 
 from hotlap import records
@@ -52,3 +53,29 @@ def test_even_steps_have_one_time(render):
 def test_the_page_tells_the_mean_beside_the_rate():
     rate = facts.of_profile(profile(median=0.0176, mean=0.0229))[1]
     assert rate.note == "512 a step, 22.9 ms on average"
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 140])
+@pytest.mark.parametrize("goal", ["speed", "memory"])
+def test_rows_stand_under_their_titles_and_fit_the_terminal(width, goal):
+    found = sample_tunings.tuning()
+    lines = [tuning.header(width, goal).plain]
+    titles = lines[0].split()
+    assert ("memory" in titles) == (goal == "memory" or width >= tuning.WIDE_FOR_MEMORY)
+    for trial in found.trials:
+        if trial.runs:
+            lines += tuning.row(trial, width, goal).plain.splitlines()
+    ends = lines[0].index("(95 %)") + len("(95 %)")
+    for line in lines[1:]:
+        assert len(line) <= width, line
+        if "x (" in line[: ends + 1] and not line.startswith("    "):
+            assert line[ends - 1] == ")", (line, lines[0])
+
+
+def test_a_reason_that_is_too_long_for_its_row_stands_below_it():
+    reason = "RuntimeError: " + " ".join(["shapes do not match"] * 8)
+    failed = next(one for one in sample_tunings.tuning().trials if one.status == "failed")
+    failed = msgspec.structs.replace(failed, reason=reason)
+    first, *rest = tuning.row(failed, 80).plain.splitlines()
+    assert "RuntimeError" not in first
+    assert " ".join(" ".join(rest).split()).startswith(reason)

@@ -295,6 +295,8 @@ def test_start_up_without_a_loader_lasts_until_the_first_backward_pass():
     times = {"process": 100.0, "first_backward": 103.0, "first_step": 104.0}
     startup = merged(raw(times=times)).startup
     assert startup.seconds == 3.0
+    compiling = merged(raw(times=times, compile_seconds=2.0)).startup
+    assert (compiling.seconds, compiling.compile_seconds) == (1.0, 2.0), "each second once"
     assert startup.first_batch_seconds is None
 
 
