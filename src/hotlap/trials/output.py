@@ -22,5 +22,5 @@ def tail(log: Path, lines: int = 30) -> str:
         return ""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\b", "")
     text = _OWN_THREAD.sub("", text)
-    kept = [line.rpartition("\r")[2] for line in text.split("\n") if line.strip()]
+    kept = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n") if line.strip()]
     return "\n".join(kept[-lines:])

@@ -33,6 +33,6 @@ def test_of_a_crash_the_threads_of_the_command_are_shown(tmp_path):
 
 def test_control_characters_and_lines_written_over_are_left_out(tmp_path):
     log = tmp_path / "output.log"
-    log.write_text("\x1b[1mbold\x1b[0m\r\n 10 %\r 90 %\r100 %\n\n")
-    assert tail(log) == "bold\n100 %"
+    log.write_text("\x1b[1mbold\x1b[0m\r\n 10 %\r 90 %\r100 %\n\nlast\r")
+    assert tail(log) == "bold\n100 %\nlast"
     assert tail(tmp_path / "none.log") == ""
