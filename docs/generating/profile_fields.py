@@ -124,7 +124,10 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "problem": "Why there are no figures. Null where there are.",
         "profiled_step_seconds": "The step under torch.profiler. Longer than the real one.",
         "operations": "By phase, the number of operators called.",
-        "big_seconds": "By phase, the time within operators that take 15 µs or more of their own.",
+        "big_seconds": "By phase, the time within operators that take 15 µs or more of their own, "
+        "each as long as in the middle one of the steps.",
+        "lost_seconds": "By phase, the time of smaller operators in steps in which they took 15 µs "
+        "or more: others had the core.",
         "operator_seconds": "By phase, the time within operators.",
         "blocked_seconds": "Time the host spent in CUDA's synchronising calls.",
         "communication_seconds": "Time in collectives that no computation overlapped.",

@@ -83,6 +83,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
     profiled_step_seconds: float | None = None
     operations: dict[str, float] = {}
     big_seconds: dict[str, float] = {}
+    lost_seconds: dict[str, float] = {}
     operator_seconds: dict[str, float] = {}
     blocked_seconds: float = 0.0
     communication_seconds: float = 0.0

@@ -191,9 +191,11 @@ def _host_side(
             operations[phase] = operations.get(phase, 0.0) + 1
             own_times.add(phase, name, start, own)
     exposed = _length(_union(collectives)) - _overlap(_union(collectives), _union(busy))
+    big, lost = own_times.sums()
     return {
         "operations": operations,
-        "big_seconds": own_times.big(),
+        "big_seconds": big,
+        "lost_seconds": lost,
         "operator_seconds": top,
         "blocked_seconds": blocked,
         "communication_seconds": max(0.0, exposed),
@@ -215,20 +217,26 @@ class _OwnTimes:
         steps = self._steps.setdefault((phase, name), [[] for _ in self._bounds[1:]])
         steps[bisect_right(self._bounds, start) - 1].append(own)
 
-    def big(self) -> dict[str, float]:
-        """Seconds by phase, of all steps, without operations that hardly compute."""
-        found: dict[str, float] = {}
+    def sums(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Seconds by phase, of all steps: of operations that compute, and what small ones lost."""
+        big: dict[str, float] = {}
+        lost: dict[str, float] = {}
         for (phase, name), steps in self._steps.items():
-            if len({len(times) for times in steps}) == 1:
-                taken = [sorted(times)[(len(times) - 1) // 2] for times in zip(*steps, strict=True)]
-                taken *= len(steps)
-            else:  # each step is another one
-                taken = [own for times in steps for own in times]
             compiled = name.startswith(_COMPILED)
-            work = sum(own for own in taken if compiled or own >= BIG_SECONDS)
-            if work:
-                found[phase] = found.get(phase, 0.0) + work
-        return found
+            for times in self._alike(steps):
+                usual = sorted(times)[(len(times) - 1) // 2]
+                if compiled or usual >= BIG_SECONDS:
+                    big[phase] = big.get(phase, 0.0) + len(times) * usual
+                else:
+                    waited = sum(own for own in times if own >= BIG_SECONDS)
+                    lost[phase] = lost.get(phase, 0.0) + waited
+        return big, lost
+
+    def _alike(self, steps: list[list[float]]) -> list[list[float]]:
+        """The times of one operation in all steps; each by itself where the steps differ."""
+        if len({len(times) for times in steps}) == 1:
+            return [list(times) for times in zip(*steps, strict=True)]
+        return [[own] for times in steps for own in times]
 
 
 def _nest(

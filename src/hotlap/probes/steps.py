@@ -85,6 +85,7 @@ class Tally:
         self.uses_loader = False  # and its batches can be counted
         self._looked_at: int | None = None  # the loader whose last batch was only looked at
         self._last_loader: int | None = None
+        self._trains = False  # a backward pass has been seen
         self.loader_started = False
         self.evaluated = False
         self._start()
@@ -115,6 +116,11 @@ class Tally:
     def backward(self) -> list[int]:
         """Each loader's oldest batch is trained on now; returns the loaders, several if zipped."""
         self._looked_at = None
+        if not self._trains:  # nobody was seen to look at batches before the model was known
+            self._trains = True
+            for loader, batches in self.pending.items():
+                if len(batches) > 1 and loader != self._last_loader:
+                    batches.clear()
         loaders = [loader for loader, batches in self.pending.items() if batches]
         for loader in loaders:
             samples = self.pending[loader].pop(0)

@@ -100,8 +100,9 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     scale = max(1.0, record.step.median_seconds / (kernels.profiled_step_seconds or 1e9))
     work = scale * sum(kernels.big_seconds.get(name, 0.0) for name in names)
     operations = sum(kernels.operations.get(name, 0.0) for name in names)
+    lost = scale * sum(kernels.lost_seconds.get(name, 0.0) for name in names)
     overhead = max(0.0, model - communication - work)
-    launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION)
+    launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION + lost)
     # Operators outside the phases are work all the same: a compiled step is one such call.
     outside = min(phases["other"], scale * kernels.big_seconds.get("other", 0.0))
     return {

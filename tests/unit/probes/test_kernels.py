@@ -110,6 +110,7 @@ def test_an_operation_that_lost_its_core_in_one_step_is_as_small_as_in_the_other
     found = summarize(events, 3)
     assert found["operations"] == {"forward": 6}
     assert found["big_seconds"] == {"forward": pytest.approx(0.1)}
+    assert found["lost_seconds"] == {"forward": pytest.approx(0.005)}
 
 
 def test_operations_of_steps_that_differ_are_taken_as_they_come():

@@ -294,3 +294,15 @@ def test_batches_that_cannot_be_counted_leave_it_to_what_the_model_is_called_wit
         tally.forward(1, 32, replay=False)
         tally.backward()
         assert tally.close() == (32, STEP)
+
+
+def test_batches_that_were_looked_at_before_the_model_was_known_are_not_trained_on():
+    heard = []
+    tally = Tally(heard.append)
+    for _ in range(2):  # as Lightning does before it trains
+        tally.fetched(100, loader=2)
+    for _ in range(3):
+        tally.fetched(8, loader=1)
+        tally.backward()
+        assert tally.close() == (8, STEP)
+    assert heard == [1, 1, 1]

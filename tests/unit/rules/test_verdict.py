@@ -270,6 +270,13 @@ def test_python_inside_the_model_is_said_to_be_there():
     assert "tensor operations" in found.advice
 
 
+def test_what_small_operations_lost_to_others_is_not_the_scripts_own_code():
+    made = on_cpu({"forward": 0.9, "other": 0.1}, operations=100.0)
+    assert judge(made).bottleneck == "other"
+    kernels = msgspec.structs.replace(made.kernels, lost_seconds={"forward": 0.85})
+    assert judge(msgspec.structs.replace(made, kernels=kernels)).bottleneck == "launch"
+
+
 def test_an_update_by_hand_is_no_code_to_be_done_less_often():
     step = msgspec.structs.replace(BASE.step, unit="backward", median_seconds=1.0)
     made = msgspec.structs.replace(CPU["other"], step=step)
