@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hotlap.data import arena, budgets, shelf
+from hotlap.data.shelf import Shelf
 
 Tell = Callable[[str], None]
 
@@ -61,3 +62,22 @@ class Wanted:
             "ram": min(budgets.parse(self.ram, free), free),
             "disk": budgets.parse(self.disk, free_disk),
         }
+
+
+def shelf_in(
+    path: Path | None,
+    key: str,
+    facts: dict[str, Any],
+    samples: int,
+    budget: int,
+    *,
+    tell: Tell,
+) -> Shelf | None:
+    """None where it is not asked for, or the folder cannot hold one."""
+    if path is None or not budget:
+        return None
+    try:
+        return Shelf(path / key, samples, budget, facts=facts, tell=tell)
+    except OSError as problem:
+        tell(f"{path} cannot hold a cache ({problem}); it is done without")
+        return None
