@@ -93,9 +93,10 @@ class Tiered(Dataset):  # type: ignore[misc]
         key = identity.key(facts)
         if key != self._key:
             self._sizes = self._wanted.sizes(key, self._samples, _warn)
-        self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=self._sizes)
-        if key != self._key:
             self._open(key, facts)
+        there = self._wanted.there(key, self._sizes, self._shelf)
+        self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=there)
+        self._keeps_all = self.fit.most_bytes <= self.fit.disk_bytes
         self._noted, self._outdated = noted, None
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
@@ -104,11 +105,11 @@ class Tiered(Dataset):  # type: ignore[misc]
         if again and get_worker_info() is not None:  # a cache in each worker would pass the budget
             _warn("what was set in this worker changes the samples: it does without the cache")
             self._arena = self._shelf = self._device = None
+            self._sizes = dict.fromkeys(self._sizes, 0)
             return
         sizes, samples = self._sizes, self._samples
         self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
         self._shelf = shelf_in(self._path, key, facts, samples, sizes["disk"], tell=_warn)
-        self._keeps_all = self.fit.most_bytes <= sizes["disk"]
         self._device = OnDevice(self._on, sizes["device"]) if sizes["device"] else None
 
     def _facts(self, before: identity.Known) -> dict[str, Any]:
