@@ -100,11 +100,9 @@ def advise(
     workers than cores. `pickled` is for batches that are not tensors. Cores, memory and /dev/shm
     are those of this machine unless given, shared with the other ranks of torchrun.
     """
-    if min(step_seconds, sample_seconds, sample_bytes) < 0 or batch_size < 1:
-        raise ValueError(
-            f"times and sizes are not negative, and a batch has samples: {step_seconds=}, "
-            f"{sample_seconds=}, {sample_bytes=}, {batch_size=}"
-        )
+    check(step_seconds=step_seconds, batch_size=batch_size)
+    if not (sample_seconds >= 0 and sample_bytes >= 0):
+        raise ValueError(f"times and sizes are not negative: {sample_seconds=}, {sample_bytes=}")
     ranks = max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1))
     cores = max(0.1, machine.cores() / ranks if cores is None else cores)
     ram = budgets.ram() // ranks if ram is None else ram
@@ -133,6 +131,17 @@ def advise(
         pin_memory=bool(workers) and (_has_cuda() if cuda is None else cuda),
         reason=reason,
     )
+
+
+def check(*, step_seconds: Any, batch_size: Any) -> None:
+    """What a caller gives is looked at before anything is timed."""
+    if isinstance(step_seconds, str) or not 0 <= float(step_seconds) < math.inf:
+        raise ValueError(
+            f"step_seconds is {step_seconds!r}; it is the time of a training step without its "
+            "input, in seconds: 0.05"
+        )
+    if not hasattr(batch_size, "__index__") or batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size!r}; a batch has 1 sample or more")
 
 
 def _most(costs: Costs) -> int:

@@ -96,7 +96,7 @@ class Arena:
 
     # Filling ---------------------------------------------------------------------------------
 
-    def put(self, index: int, packed: bytes) -> bool:
+    def put(self, index: int, packed: bytes | memoryview) -> bool:
         """Whether it was taken: there was room, and nobody else was writing it."""
         entry, size = self._entry(index), len(packed)
         if not size:

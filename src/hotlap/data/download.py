@@ -28,6 +28,7 @@ from hotlap.errors import UsageError
 CHUNK = 1 << 18
 TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)  # what a server says that may be over soon
 NOT_SATISFIABLE = 416
+SCHEMES = ("https://", "http://", "ftp://", "file://")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -51,6 +52,8 @@ def fetch(
     wait: Callable[[float], None] = time.sleep,
 ) -> Path:
     """The file, checked. `attempts` are those in a row in which nothing came."""
+    if not str(url).startswith(SCHEMES):
+        raise DownloadError(f"{url!r} is not an address of the web; one begins with https://")
     _made(target.parent)
     with _alone(target.parent):
         if target.exists():

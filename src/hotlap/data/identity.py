@@ -84,6 +84,8 @@ def _sum(texts: Iterator[str]) -> str | None:
 
 def _texts(value: Any, tell: Any) -> Iterator[str]:
     """In pieces, where it is long. Rings are found by whoever tells."""
+    if isinstance(value, tuple):  # json writes it as a list
+        yield "tuple"
     if not isinstance(value, (list, tuple)) or len(value) <= PIECE:
         yield json.dumps(value, default=tell, check_circular=False)
         return

@@ -18,6 +18,8 @@ from typing import Any
 from hotlap.data.comparing import alike
 from hotlap.data.epochs import NotCacheable
 from hotlap.data.failures import named
+from hotlap.data.generators import Own
+from hotlap.data.generators import restored as own_restored
 from hotlap.data.packing import CannotPack, pack, unpack
 from hotlap.data.randomness import reseed, restored, steady
 from hotlap.data.shortening import (
@@ -69,16 +71,12 @@ class Below:
 
 def below(dataset: Any, indices: Sequence[int]) -> Below:
     """The part of the data set that is the same each time; `indices` are the samples to ask for."""
-    found = _below_the_transform(dataset, indices)
-    if isinstance(found, Below):
-        return found
-    kept: dict[int, bytes] = {}
-    for at in indices:
-        sample = steady(lambda at=at: dataset[at])  # type: ignore[misc]
-        if sample is None:
-            break
-        kept[at] = sample
-    else:
+    with own_restored(dataset) as own:
+        found = _below_the_transform(dataset, indices, own)
+        if isinstance(found, Below):
+            return found
+        kept = _steadily(dataset, indices, own)
+    if kept is not None:
         return Below(dataset=dataset, sizes=tuple(map(len, kept.values())), digest=_digest(kept))
     raise NotCacheable(
         f"the samples of {type(dataset).__name__} are random, and {found}; put the cache around "
@@ -86,14 +84,14 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
     )
 
 
-def _below_the_transform(dataset: Any, indices: Sequence[int]) -> Below | str:
+def _below_the_transform(dataset: Any, indices: Sequence[int], own: Own) -> Below | str:
     """Or why not."""
     try:
         transform = transform_of(dataset)
         if transform is None:
             return "it has no `transform` to look into"
         passed = Passed()
-        kept = _untransformed(with_transforms(dataset, [passed]), indices)
+        kept = _steadily(with_transforms(dataset, [passed]), indices, own)
     except CannotShorten as problem:
         return str(problem)
     except Exception as problem:  # it cannot do without its transform, or it cannot be kept
@@ -102,9 +100,9 @@ def _below_the_transform(dataset: Any, indices: Sequence[int]) -> Below | str:
         return "not by its transform alone"
     reasons = []
     for way in _ways(transform, together=passed.values > 1):
-        reason = _unlike(dataset, way, kept)
+        reason = _unlike(dataset, way, kept, own)
         if reason is None:
-            return _split(dataset, way, kept)
+            return _split(dataset, way, kept, own)
         reasons.append(reason)
     return reasons[0]
 
@@ -113,11 +111,11 @@ def _unfit(problem: Exception) -> str:
     return f"what lies below its transform cannot be had by itself ({named(problem)})"
 
 
-def _untransformed(plain: Any, indices: Sequence[int]) -> dict[int, bytes] | None:
-    """The samples as they are below the transform; None where they are not the same each time."""
+def _steadily(dataset: Any, indices: Sequence[int], own: Own) -> dict[int, bytes] | None:
+    """The samples as they are; None where they are not the same each time."""
     kept: dict[int, bytes] = {}
     for at in indices:
-        sample = steady(lambda at=at: plain[at])  # type: ignore[misc]
+        sample = steady(lambda at=at: dataset[at], own)  # type: ignore[misc]
         if sample is None:
             return None
         kept[at] = sample
@@ -142,7 +140,7 @@ def _ways(transform: Any, *, together: bool) -> Iterator[Below]:
         yield Below(dataset=None, rest=tuple(rest), together=together)
 
 
-def _split(dataset: Any, way: Below, kept: dict[int, bytes]) -> Below:
+def _split(dataset: Any, way: Below, kept: dict[int, bytes], own: Own) -> Below:
     """Under as many of the transforms as are fixed and leave the samples about their smallest."""
     parts = way.rest
     places = [(tuple(map(len, kept.values())), _digest(kept))]
@@ -150,7 +148,7 @@ def _split(dataset: Any, way: Below, kept: dict[int, bytes]) -> Below:
         one = Below(dataset=None, rest=(part,), together=way.together)
         try:
             after = {
-                at: steady(lambda one=one, sample=sample: one.finish(unpack(sample)))  # type: ignore[misc]
+                at: steady(lambda one=one, sample=sample: one.finish(unpack(sample)), own)  # type: ignore[misc]
                 for at, sample in kept.items()
             }
         except CannotPack:
@@ -186,33 +184,38 @@ def _digest(kept: dict[int, bytes]) -> str:
     return whole.hexdigest()
 
 
-def _unlike(dataset: Any, way: Below, kept: dict[int, bytes]) -> str | None:
+def _unlike(dataset: Any, way: Below, kept: dict[int, bytes], own: Own) -> str | None:
     """Why the transforms do not make the data set's samples of these; None where they do."""
     try:
         for at, sample in kept.items():
-            if not _makes(dataset, way, at, sample):
+            if not _makes(dataset, way, at, sample, own):
                 return "its transform is not the last thing that is done to them"
     except Exception as problem:
         return _unfit(problem)
     return None
 
 
-def _makes(dataset: Any, way: Below, at: int, sample: bytes) -> bool:
+def _makes(dataset: Any, way: Below, at: int, sample: bytes, own: Own) -> bool:
     """Whether the transforms make the data set's sample of this, with the same random numbers."""
+
+    def begin() -> None:
+        reseed(at)
+        own.put_back()
+
     with restored():
-        reseed(at)
+        begin()
         whole = dataset[at]
-        reseed(at)
+        begin()
         if alike(way.finish(unpack(sample)), whole):
             return True
-        reseed(at)
+        begin()
         if alike(dataset[at], whole):
             return False
         return _hands_on(dataset, way, at, sample)
 
 
 def _hands_on(dataset: Any, way: Below, at: int, sample: bytes) -> bool:
-    """Of transforms that draw from a generator of their own, or from the system's.
+    """Of transforms that draw from a generator that is not found, or from the system's.
 
     What they make cannot be compared; what they are given, and where their answer goes, can.
     """

@@ -1,29 +1,21 @@
 """Whether a data set is still the one it was: what a script sets on it makes other samples of it.
 
-Noted is what the data set holds, and what its transforms and the data sets inside it hold: numbers
-and words by their value, tensors with how often they were written to, other things by which they
-are. What long lists and arrays hold is compared where it is asked for: that takes milliseconds.
+Noted is what the data set holds, and what its transforms, its options, the data sets inside it and
+other objects hold: numbers and words by their value, tensors with how often they were written to,
+small arrays by their content, other things by which they are. What long lists and arrays hold is
+compared where it is asked for: that takes milliseconds.
 """
 
 from __future__ import annotations
 
-import operator
-import types
-import zlib
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import torch
-from torch.utils.data import Dataset
+from hotlap.data.notes import PLAIN, Note, notes
 
-PLAIN = (bool, int, float, str, bytes)
-CODE = (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 DEEPEST = 6
-LONGEST = 64  # entries of a list or dict that are looked at each time
-LARGEST = 1 << 24  # bytes of an array that are read; of larger ones some of each dimension
-EACH = 64
-MISSING = object()
+MOST = 500  # things that are noted, the nearest first: they are compared for each batch
 
 
 class Noted:
@@ -55,31 +47,26 @@ class Noted:
                     yield where
 
     def _take(self, contents: list[Note] | None = None) -> None:
+        """What takes long to compare goes to `contents`, and is not looked into."""
         self._notes: list[Note] = []
-        self._look(self._dataset, "", set(), contents)
+        found: deque[tuple[str, Any]] = deque([("", self._dataset)])
+        seen: set[int] = set()
+        while found and len(self._notes) < MOST:
+            where, value = found.popleft()
+            if self._is_passed_by(where, value) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            for note in notes(value, where):
+                if note.is_quick():
+                    self._notes.append(note)
+                    found.extend(note.inside())
+                elif contents is not None:
+                    contents.append(note)
 
-    def _look(self, value: Any, where: str, seen: set[int], contents: list[Note] | None) -> None:
-        if where in self._own or where.count(".") > DEEPEST or id(value) in seen:
-            return
-        seen.add(id(value))
-        if isinstance(value, torch.Tensor):
-            if not value.is_inference():
-                self._notes.append(Written(where, value, value._version))
-        elif isinstance(value, (list, tuple, dict)):
-            if len(value) <= LONGEST:
-                self._notes.append(Several(where, value, _entries(value)))
-                for at, one in enumerate(_entries(value)):
-                    self._look(one, f"{where}.{at}", seen, contents)
-            elif contents is not None:
-                contents.append(Several(where, value, _entries(value)))
-        elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
-            if contents is not None:
-                contents.append(Array(where, value, _sum(value)))
-        elif hasattr(value, "__dict__") and (not where or _is_looked_into(value)):
-            held = {name: one for name, one in vars(value).items() if _counts(value, name)}
-            self._notes.append(Attributes(where, value, held, len(vars(value))))
-            for name, one in held.items():
-                self._look(one, _within(where, name), seen, contents)
+    def _is_passed_by(self, where: str, value: Any) -> bool:
+        if value is None or type(value) in PLAIN:  # is known to whoever holds it
+            return True
+        return where in self._own or where.count(".") > DEEPEST
 
     def __getstate__(self) -> dict[str, Any]:
         """Which object something is does not outlive a process: it is noted anew in the other."""
@@ -89,93 +76,3 @@ class Noted:
         self._dataset, self._own, self._before = state["dataset"], state["own"], state["before"]
         self._contents = []
         self._take()
-
-
-class Note(Protocol):
-    def changes(self) -> Iterator[str]: ...
-
-
-@dataclass(frozen=True)
-class Written:
-    where: str
-    tensor: Any
-    times: int
-
-    def changes(self) -> Iterator[str]:
-        if self.tensor._version != self.times:
-            yield self.where
-
-
-@dataclass(frozen=True)
-class Several:
-    where: str
-    nest: Any
-    entries: list[Any]
-
-    def changes(self) -> Iterator[str]:
-        now = _entries(self.nest)
-        if len(now) == len(self.entries) and all(map(operator.is_, now, self.entries)):
-            return
-        if len(now) != len(self.entries) or any(map(_is_other, now, self.entries)):
-            yield self.where
-
-
-@dataclass(frozen=True)
-class Array:
-    where: str
-    array: Any
-    sum: int
-
-    def changes(self) -> Iterator[str]:
-        if _sum(self.array) != self.sum:
-            yield self.where
-
-
-@dataclass(frozen=True)
-class Attributes:
-    where: str
-    holder: Any
-    held: dict[str, Any]
-    count: int
-
-    def changes(self) -> Iterator[str]:
-        now = vars(self.holder)
-        for name, value in self.held.items():
-            found = now.get(name, MISSING)
-            if found is not value and _is_other(found, value):
-                yield _within(self.where, name)
-        if len(now) != self.count:
-            for name in [*now]:
-                if name not in self.held and _counts(self.holder, name):
-                    yield _within(self.where, name)
-
-
-def _is_other(now: Any, before: Any) -> bool:
-    if now is before:
-        return False
-    return type(now) is not type(before) or type(now) not in PLAIN or bool(now != before)
-
-
-def _sum(array: Any) -> int:
-    if array.nbytes > LARGEST:
-        steps = (slice(None, None, -(-length // EACH) or 1) for length in array.shape)
-        array = array[tuple(steps)]
-    return zlib.crc32(array.tobytes())
-
-
-def _entries(nest: Any) -> list[Any]:
-    return [*nest.keys(), *nest.values()] if isinstance(nest, dict) else list(nest)
-
-
-def _is_looked_into(value: Any) -> bool:
-    """Data sets and transforms."""
-    return isinstance(value, Dataset) or (callable(value) and not isinstance(value, CODE))
-
-
-def _counts(holder: Any, name: str) -> bool:
-    """What torch keeps in a module, such as its hooks, is nothing to the samples."""
-    return not (isinstance(holder, torch.nn.Module) and name.startswith("_"))
-
-
-def _within(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name

@@ -23,6 +23,9 @@ class OnDevice:
         held = self._held.get(index)
         return None if held is None else _mapped(held, torch.Tensor.clone)
 
+    def has(self, index: int) -> bool:
+        return index in self._held
+
     def moved(self, index: int, sample: Any, *, keep: bool = True) -> Any:
         """The sample on the device, and kept there if it may be and fits."""
         moved = _mapped(sample, lambda tensor: tensor.to(self.device))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import warnings
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex, TypeGuard
 
 import torch
 from torch.utils.data import IterableDataset, Sampler
@@ -58,6 +59,8 @@ class Order(Sampler[int]):  # type: ignore[misc]
                 f"{type(data).__name__} is an IterableDataset: it has an order of its own, and no "
                 "index to resume at. Order needs a dataset with __getitem__ and __len__"
             )
+        if not hasattr(seed, "__index__"):
+            raise TypeError(f"seed is {seed!r}; it is a whole number")
         self.length = data if isinstance(data, int) else len(data)
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         own_rank, size = _ranks()
@@ -131,6 +134,10 @@ class Order(Sampler[int]):  # type: ignore[misc]
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, Mapping):
+            raise TypeError(
+                f"the state is {state!r}; it is what state_dict() gave, saved with the checkpoint"
+            )
         for name in ("length", "seed", "shuffle"):
             if name not in state:
                 raise ValueError(f"this is no state of an Order: it has no {name!r}")
@@ -139,11 +146,22 @@ class Order(Sampler[int]):  # type: ignore[misc]
                     f"the state was saved with {name}={state[name]!r}, and this order has "
                     f"{name}={getattr(self, name)!r}: the samples would not be the ones left over"
                 )
-        epoch, consumed = (int(state.get(name, -1)) for name in ("epoch", "consumed"))
-        if min(epoch, consumed) < 0:
-            raise ValueError(f"this is no state of an Order: {epoch=} and {consumed=}")
-        self.progress = Progress(epoch=epoch, start=consumed, loaded=True)
+        epoch, consumed = state.get("epoch"), state.get("consumed")
+        if not (_is_count(epoch) and _is_count(consumed)):
+            raise ValueError(
+                f"this is no state of an Order: {epoch=} and {consumed=}, and they are whole "
+                "numbers from 0 on"
+            )
+        self.progress = Progress(epoch=int(epoch), start=int(consumed), loaded=True)
         self.loads += 1
+
+
+def _is_count(value: Any) -> TypeGuard[SupportsIndex]:
+    """A checkpoint may give it back as a number of another library, or as a tensor."""
+    try:
+        return operator.index(value) >= 0
+    except TypeError:
+        return False
 
 
 def permutation(length: int, *, seed: int, epoch: int) -> torch.Tensor:

@@ -24,8 +24,12 @@ class Paths:
     def __init__(self, paths: Iterable[Any]) -> None:
         if isinstance(paths, (str, bytes)):
             raise TypeError(f"paths is {paths!r}, a single one; it is a sequence of them")
+        try:
+            each = iter(paths)
+        except TypeError:
+            raise TypeError(f"paths is {paths!r}; it is a sequence of strings") from None
         text, ends = bytearray(), array("q", [0])
-        for path in paths:
+        for path in each:
             text += plain(path).encode(*ENCODING)
             ends.append(len(text))
         # frombuffer refuses what is empty, and keeps the whole bytearray with its spare room.

@@ -1,8 +1,9 @@
 """Is a sample the same every time it is asked for? Only then may it be cached.
 
 The same index is asked for several times, with the random numbers of torch, random and numpy
-watched: whoever draws from them is random, even if it came out the same by chance. Those who draw
-from a generator of their own give themselves away by answering differently.
+watched: whoever draws from them is random, even if it came out the same by chance. So are
+generators that the data set or its transforms hold. Those who draw from one that is not found, such
+as the system's, give themselves away by answering differently.
 """
 
 from __future__ import annotations
@@ -16,23 +17,28 @@ from typing import Any
 
 import torch
 
+from hotlap.data.generators import Own
 from hotlap.data.packing import pack
 
 TIMES = 3  # a coin that is tossed for eight samples hides with a chance of 1 in 65,000
 
 
-def steady(ask: Callable[[], Any]) -> bytes | None:
-    """What is asked for, packed; None if it draws random numbers or is not the same each time."""
-    first: bytes | None = None
+def steady(ask: Callable[[], Any], own: Own | None = None) -> bytes | None:
+    """What is asked for, packed; None if it draws random numbers or is not the same each time.
+
+    A generator of its own (`own`) may be set anew for each sample: drawn from, it is where it was
+    after the sample before. The others are not.
+    """
+    first: tuple[bytes, Any] | None = None
     with restored():
         for seed in range(TIMES):
             reseed(seed)
             before = state()
-            answer = pack(ask())
+            answer = pack(ask()), None if own is None else own.state()
             if (first is not None and answer != first) or state() != before:
                 return None
             first = answer
-    return first
+    return None if first is None else first[0]
 
 
 def reseed(seed: int) -> None:

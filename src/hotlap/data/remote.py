@@ -50,7 +50,9 @@ class Objects(Dataset):  # type: ignore[misc]
         if not isinstance(at_once, int) or at_once < 1:
             raise ValueError(f"at_once is {at_once!r}; it is a number of fetches, 1 or more")
         self.paths = paths if isinstance(paths, Paths) else Paths(paths)
-        self.targets = None if targets is None else torch.as_tensor(targets)
+        if decode is not None and not callable(decode):
+            raise TypeError(f"decode is {decode!r}; it is a function of the bytes of an object")
+        self.targets = None if targets is None else _numbers(targets)
         if self.targets is not None and len(self.targets) != len(self.paths):
             raise ValueError(f"{len(self.targets)} targets for {len(self.paths)} paths")
         self.decode = decode
@@ -122,6 +124,16 @@ class Objects(Dataset):  # type: ignore[misc]
         except Exception as problem:
             return Problem(problem)
         return sample if self.targets is None else (sample, self.targets[index])
+
+
+def _numbers(targets: Any) -> torch.Tensor:
+    try:
+        return torch.as_tensor(targets)
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise TypeError(
+            f"targets cannot be a tensor ({problem}); give a number for each path, and keep names "
+            "in a list beside it"
+        ) from problem
 
 
 class Store:

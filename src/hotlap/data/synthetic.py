@@ -48,7 +48,8 @@ class SyntheticImages:
         train: bool = True,
         shuffle_labels: bool = False,
     ) -> None:
-        for name, value in {"count": count, "classes": classes, "size": size}.items():
+        numbers = {"count": count, "classes": classes, "size": size, "seed": seed}
+        for name, value in numbers.items():
             if not hasattr(value, "__index__"):
                 raise TypeError(f"{name} is {value!r}; it is a whole number")
         if not 2 <= classes <= MOST_CLASSES:

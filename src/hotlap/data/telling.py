@@ -10,7 +10,9 @@ import enum
 import functools
 import gc
 import hashlib
+import io
 import json
+import operator
 import os
 import sys
 import types
@@ -46,7 +48,11 @@ ASIDE = frozenset(
     )
 )
 BY_TEXT = ("datetime", "decimal", "fractions", "uuid", "re", "zoneinfo", "ipaddress")
-FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
+KEPT: Any = type(functools.cache(len))  # a function whose answers are kept
+FUNCTIONS = (
+    *(types.FunctionType, types.MethodType, types.BuiltinFunctionType),
+    *(functools.partial, KEPT, operator.itemgetter, operator.attrgetter, operator.methodcaller),
+)
 
 
 def kind(value: Any) -> str:
@@ -122,7 +128,9 @@ def _value(value: Any) -> Any:
     library = _library(type(value))
     if library == "numpy" and _is_mixed(getattr(value, "dtype", None)):
         return [kind(value), list(value.shape), str(value.dtype), value.tolist()]
-    if isinstance(value, torch.Tensor) or library == "numpy":
+    if library == "numpy":
+        return _of_numpy(value)
+    if isinstance(value, torch.Tensor):
         return content(value)
     if library == "PIL":
         return content(value) if getattr(value, "fp", None) is None else str(value.filename)
@@ -133,15 +141,32 @@ def _value(value: Any) -> Any:
         return ["range", value.start, value.stop, value.step]
     if isinstance(value, (set, frozenset)):
         return sorted(json.dumps(one, default=Telling(), check_circular=False) for one in value)
+    if isinstance(value, slice):
+        return ["slice", value.start, value.stop, value.step]
     if isinstance(value, (bytes, bytearray, array.array)):
         return hashlib.sha256(value).hexdigest()
+    if isinstance(value, memoryview):
+        return [value.format, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, io.BytesIO):
+        return hashlib.sha256(value.getbuffer()).hexdigest()
     if isinstance(value, (collections.deque, types.MappingProxyType)):
         return dict(value) if isinstance(value, types.MappingProxyType) else list(value)
     if isinstance(value, (PurePath, enum.Enum, torch.dtype, torch.device)):
         return str(value)
-    if library in BY_TEXT:
+    if library in BY_TEXT or isinstance(value, complex):
         return repr(value)
     return kind(value) if isinstance(value, type) or hasattr(value, "__qualname__") else None
+
+
+def _of_numpy(value: Any) -> Any:
+    """An array, or something else that is numpy's: a type, a mask with it, a function for all."""
+    if hasattr(value, "pyfunc"):
+        return [kind(value), value.pyfunc, value.otypes, value.signature]
+    if hasattr(value, "newbyteorder") and not hasattr(value, "tobytes"):
+        return [kind(value), repr(value)]
+    if hasattr(value, "filled"):
+        return [kind(value), content(value.data), content(value.mask)]
+    return content(value)
 
 
 def _is_mixed(dtype: Any) -> bool:
@@ -153,6 +178,10 @@ def _function(function: Any) -> Any:
     """With what it was given when it was made; the globals it uses are not looked at."""
     if isinstance(function, functools.partial):
         return ["partial", function.func, function.args, function.keywords]
+    if isinstance(function, KEPT):
+        return ["kept", function.__wrapped__]
+    if isinstance(function, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
+        return ["operator", *function.__reduce__()]
     if isinstance(function, types.MethodType):
         return [kind(function), function.__self__, function.__func__]
     if isinstance(function, types.BuiltinFunctionType):
@@ -169,6 +198,9 @@ def _code(code: types.CodeType) -> Iterator[Any]:
 
 def content(value: Any) -> Any:
     """Of a tensor or array: all of it. Of an image as well."""
+    if isinstance(value, torch.Tensor) and value.layout == torch.sparse_coo:
+        known = value.detach().coalesce()
+        return [list(value.shape), content(known.indices()), content(known.values())]
     whole = hashlib.sha256()
     try:
         if hasattr(value, "_mmap") and value.nbytes > MAPPED:

@@ -34,8 +34,7 @@ from hotlap.data.fitting import Fit
 from hotlap.data.noting import Noted
 from hotlap.data.ondevice import OnDevice
 from hotlap.data.packing import CannotPack, pack, unpack
-from hotlap.data.shelf import Shelf
-from hotlap.data.tiers import Wanted
+from hotlap.data.tiers import Wanted, shelf_in
 from hotlap.data.untouched import left_as_it_was, put_back
 
 TIERS = ("device", "ram", "disk", "source")
@@ -94,9 +93,10 @@ class Tiered(Dataset):  # type: ignore[misc]
         key = identity.key(facts)
         if key != self._key:
             self._sizes = self._wanted.sizes(key, self._samples, _warn)
-        self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=self._sizes)
-        if key != self._key:
             self._open(key, facts)
+        there = self._wanted.there(key, self._sizes, self._shelf)
+        self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=there)
+        self._keeps_all = self.fit.most_bytes <= self.fit.disk_bytes
         self._noted, self._outdated = noted, None
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
@@ -105,11 +105,11 @@ class Tiered(Dataset):  # type: ignore[misc]
         if again and get_worker_info() is not None:  # a cache in each worker would pass the budget
             _warn("what was set in this worker changes the samples: it does without the cache")
             self._arena = self._shelf = self._device = None
+            self._sizes = dict.fromkeys(self._sizes, 0)
             return
         sizes, samples = self._sizes, self._samples
         self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
-        self._shelf = _shelf(self._path, key, facts, samples, sizes["disk"])
-        self._keeps_all = self.fit.most_bytes <= sizes["disk"]
+        self._shelf = shelf_in(self._path, key, facts, samples, sizes["disk"], tell=_warn)
         self._device = OnDevice(self._on, sizes["device"]) if sizes["device"] else None
 
     def _facts(self, before: identity.Known) -> dict[str, Any]:
@@ -216,7 +216,7 @@ class Tiered(Dataset):  # type: ignore[misc]
             return MISSING
 
     def _cached(self, index: int) -> Any:
-        tier = self._device if get_worker_info() is None else None
+        tier = self._device_here()
         held = None if tier is None else tier.get(index)
         if held is not None:
             self._count("device")
@@ -225,9 +225,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         where = "ram"
         if packed is None and self._shelf is not None:
             kept, where = self._shelf.get(index), "disk"
-            if kept is not None:
-                self._keep_in_memory(index, kept)
-                packed = memoryview(kept)
+            packed = memoryview(kept) if kept is not None else None
         if packed is None:
             return MISSING
         try:
@@ -237,7 +235,10 @@ class Tiered(Dataset):  # type: ignore[misc]
                 self._shelf.forget(index)
             return MISSING
         self._count(where)
-        return self._on_device(index, sample)
+        moved = self._on_device(index, sample)
+        if where == "disk" and not self._is_on_device(index):
+            self._keep_in_memory(index, packed)
+        return moved
 
     def _made(self, indices: list[int]) -> list[Any]:
         """From the source; all at once, until one of them is seen to be random."""
@@ -303,10 +304,11 @@ class Tiered(Dataset):  # type: ignore[misc]
         except CannotPack as problem:
             raise CannotPack(f"sample {index}: {problem}") from None
         self._smallest = min(self._smallest, len(packed))
-        held = self._keep_in_memory(index, packed)
+        moved = self._on_device(index, sample)
+        held = self._is_on_device(index) or self._keep_in_memory(index, packed)
         if self._shelf is not None and (self._keeps_all or not held):
             self._shelf.put(index, packed)
-        return self._on_device(index, sample)
+        return moved
 
     def _is_full(self) -> bool:
         """Whether there is no room for even the smallest sample seen: packing one is felt."""
@@ -315,7 +317,7 @@ class Tiered(Dataset):  # type: ignore[misc]
             return False
         return not arena.has_room(self._smallest)
 
-    def _keep_in_memory(self, index: int, packed: bytes) -> bool:
+    def _keep_in_memory(self, index: int, packed: bytes | memoryview) -> bool:
         arena = self._arena
         if arena is None or not arena.has_room(len(packed)):
             return False
@@ -330,9 +332,17 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def _on_device(self, index: int, sample: Any, *, keep: bool = True) -> Any:
         """Where there is a device tier, all samples come on the device: batches hold one kind."""
-        if self._device is None or get_worker_info() is not None:
-            return sample
-        return self._device.moved(index, sample, keep=keep)
+        tier = self._device_here()
+        return sample if tier is None else tier.moved(index, sample, keep=keep)
+
+    def _is_on_device(self, index: int) -> bool:
+        """Whether it needs no room elsewhere: this process has it from there from now on."""
+        tier = self._device_here()
+        return tier is not None and tier.has(index)
+
+    def _device_here(self) -> OnDevice | None:
+        """Of the process that trains; workers have none, also where they are forked from it."""
+        return self._device if get_worker_info() is None else None
 
     # Telling -----------------------------------------------------------------------------------
 
@@ -381,18 +391,6 @@ def _length(dataset: Any) -> int:
 def _is_transform(name: str) -> bool:
     """Of the data set's own: those that come after the cache are no part of what is in it."""
     return name.partition(".")[0] in TRANSFORMS
-
-
-def _shelf(
-    path: Path | None, key: str, facts: dict[str, Any], samples: int, budget: int
-) -> Shelf | None:
-    if path is None or not budget:
-        return None
-    try:
-        return Shelf(path / key, samples, budget, facts=facts, tell=_warn)
-    except OSError as problem:
-        _warn(f"{path} cannot hold a cache ({problem}); it is done without")
-        return None
 
 
 def _warn(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hotlap.data import arena, budgets, shelf
+from hotlap.data.shelf import Shelf
 
 Tell = Callable[[str], None]
 
@@ -39,7 +40,7 @@ class Wanted:
 
     def sizes(self, key: str, samples: int, tell: Tell) -> dict[str, int]:
         """Bytes for each tier; a tier that its table would fill is none."""
-        sizes = self._parsed(held=budgets.held(self.path / key) if self.path else 0)
+        sizes = self._parsed(held=self._held(key))
         tables = {"ram": arena.table_bytes(samples), "disk": shelf.table_bytes(samples)}
         for name, table in tables.items():
             if 0 < sizes[name] <= table:
@@ -49,6 +50,16 @@ class Wanted:
                 )
                 sizes[name] = 0
         return sizes
+
+    def there(self, key: str, sizes: dict[str, int], opened: Shelf | None) -> dict[str, int]:
+        """What can be counted on: of the disk what is free, and nothing where it took no cache."""
+        if opened is None or self.path is None:
+            return {**sizes, "disk": 0}
+        return {**sizes, "disk": min(sizes["disk"], budgets.disk(self.path) + self._held(key))}
+
+    def _held(self, key: str) -> int:
+        """Bytes that the cache has on disk already."""
+        return budgets.held(self.path / key) if self.path is not None else 0
 
     def _parsed(self, *, held: int) -> dict[str, int]:
         """`held` is what an earlier run left on disk: it is taken, but by this very cache."""
@@ -61,3 +72,22 @@ class Wanted:
             "ram": min(budgets.parse(self.ram, free), free),
             "disk": budgets.parse(self.disk, free_disk),
         }
+
+
+def shelf_in(
+    path: Path | None,
+    key: str,
+    facts: dict[str, Any],
+    samples: int,
+    budget: int,
+    *,
+    tell: Tell,
+) -> Shelf | None:
+    """None where it is not asked for, or the folder cannot hold one."""
+    if path is None or not budget:
+        return None
+    try:
+        return Shelf(path / key, samples, budget, facts=facts, tell=tell)
+    except OSError as problem:
+        tell(f"{path} cannot hold a cache ({problem}); it is done without")
+        return None

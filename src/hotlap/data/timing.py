@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import IterableDataset, default_collate
 
 from hotlap.data import nests
-from hotlap.data.advice import Advice, advise
+from hotlap.data.advice import Advice, advise, check
 
 
 def measure(
@@ -42,6 +42,7 @@ def measure(
             f"{type(dataset).__name__} is an IterableDataset: with several workers it repeats "
             "its data unless it shares them out itself, so none are advised"
         )
+    check(step_seconds=step_seconds, batch_size=batch_size)
     if not len(dataset) or batches < 1:
         raise ValueError(f"nothing to time: {len(dataset)} samples, {batches} batches")
     walls, cpus = [], []

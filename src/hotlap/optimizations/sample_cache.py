@@ -6,7 +6,8 @@ share, up to a share of what is free, and never so much that the machine would s
 evicted; what does not fit comes from the source as before. Random transforms stay random: the cache
 lies below the first of them, where it can be found; else the data set is left alone, and so is one
 whose samples are made about as fast as they could be taken from a cache. Where the script sets
-something on its data set between epochs, samples come from the data set again from there on.
+something on its data set, or on an object it holds, samples come from the data set again from there
+on.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.

@@ -153,12 +153,18 @@ def without_floats(dataset: Any) -> tuple[Any, Any]:
 
 def _of_ours(dataset: Any, parts: list[Any]) -> tuple[Any, Any] | None:
     """A `hotlap.data.Labelled`: its images are bytes until the transform that normalises them."""
-    from hotlap.data import shortening
+    from hotlap.data import nesting, shortening
     from hotlap.data.labelled import Labelled
+    from hotlap.data.recognised import NotRecognised
     from hotlap.data.transforms import Compose, Convert, Normalize
 
-    if type(dataset) is not Labelled or not isinstance(parts[-1], (Convert, Normalize)):
+    if not any(type(one) is Labelled for one in nesting.all_of(dataset)):
         return None
+    if type(dataset) is not Labelled:
+        kind = type(dataset).__name__
+        raise NotRecognised(f"its Labelled lies within a {kind}; take a Labelled of those images")
+    if not isinstance(parts[-1], (Convert, Normalize)):
+        raise NotRecognised(f"its transform ends with {type(parts[-1]).__name__}, not Normalize")
     return shortening.with_transforms(dataset, parts[:-1]), Compose(parts[-1:])
 
 

@@ -106,11 +106,17 @@ def test_whatever_is_advised_fits_the_machine_and_torch(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"batch_size": 0}, {"sample_seconds": -1.0}, {"sample_bytes": -1}]
+    "wrong",
+    [
+        *({"batch_size": wrong} for wrong in (0, 2.5, "8")),
+        *({"step_seconds": wrong} for wrong in (-1, float("nan"), float("inf"), "fast")),
+        *({"sample_seconds": wrong} for wrong in (-1.0, float("nan"))),
+        {"sample_bytes": -1},
+    ],
 )
 def test_nonsense_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        advise(step_seconds=0.1, **{**PHOTOS, **wrong}, **MACHINE)
+        advise(**{"step_seconds": 0.1, **PHOTOS, **wrong}, **MACHINE)
 
 
 def test_without_being_told_this_machine_is_asked():

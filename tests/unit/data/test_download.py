@@ -212,6 +212,11 @@ def test_a_disk_that_fills_up_is_told(get: Any, tmp_path: Path) -> None:
         get()
 
 
+def test_an_address_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="'nonsense' is not an address of the web"):
+        fetch("nonsense", tmp_path / "file", sha256="", size=1)
+
+
 def test_a_folder_that_cannot_be_made_is_named(get: Any, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(DownloadError, match="taken cannot be made: File exists"):

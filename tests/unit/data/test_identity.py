@@ -5,7 +5,9 @@ import collections
 import dataclasses
 import datetime
 import functools
+import io
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -207,6 +209,18 @@ OPTIONS = [
     lambda noise: "long " * 100 + str(noise),
     lambda noise: {Options: noise}[Options],
     lambda noise: [[noise], {noise}],
+    lambda noise: functools.cache(scaled(noise)),
+    lambda noise: numpy.vectorize(scaled(noise)),
+    lambda noise: operator.itemgetter(noise),
+    lambda noise: operator.attrgetter(f"noise{noise}"),
+    lambda noise: operator.methodcaller("noise", level=noise),
+    lambda noise: slice(noise),
+    lambda noise: complex(1, noise),
+    lambda noise: numpy.dtype("f4" if noise else "f8"),
+    lambda noise: memoryview(str(noise).encode()),
+    lambda noise: io.BytesIO(str(noise).encode()),
+    lambda noise: torch.eye(3).mul(noise + 1).to_sparse(),
+    lambda noise: numpy.ma.array([1, 2], mask=[bool(noise), False]),
 ]
 
 
@@ -217,6 +231,11 @@ def test_options_of_every_kind_are_looked_into(make):
     assert of[0] != of[1]
     assert identity.digest([make(0.0)]) == identity.digest([make(0.0)])
     assert identity.digest([make(0.0)]) != identity.digest([make(0.1)])
+
+
+def test_a_list_is_no_tuple():
+    of = [identity.attributes(SimpleNamespace(args=make([1, 2]))) for make in (list, tuple)]
+    assert of[0] != of[1]
 
 
 def test_options_are_apart_on_disk(tmp_path):

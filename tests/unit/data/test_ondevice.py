@@ -3,11 +3,13 @@
 import pickle
 
 import numpy
+import pytest
 import torch
-from numbers_kept import MB, Numbers
+from numbers_kept import MB, Numbers, epoch
 from PIL import Image
 
 from hotlap.data.ondevice import OnDevice
+from hotlap.data.shelf import table_bytes
 from hotlap.data.tiered import Tiered
 
 
@@ -47,3 +49,44 @@ def test_another_process_holds_nothing():
     tier = OnDevice(torch.device("cpu"), MB)
     tier.moved(0, torch.zeros(3))
     assert pickle.loads(pickle.dumps(tier)).get(0) is None
+
+
+def by_tier(cached):
+    cached.forget_hits()
+    epoch(cached)
+    return [share for share in cached.hits().values() if share]
+
+
+def test_what_lies_on_the_device_takes_no_room_in_memory_or_on_disk(tmp_path):
+    source = Numbers(size=100)
+    disk = table_bytes(40) + 15 * 950
+    options = {"device": 10 * 800, "on": "cpu", "disk": disk, "path": tmp_path}
+    cached = Tiered(source, ram=10 * 960 + 40 * 16 + 16, **options)
+    epoch(cached)
+    shares = by_tier(cached)
+    assert shares == [10, *shares[1:]]
+    assert shares[1] >= 9
+    assert sum(shares[:3]) >= 30
+
+
+def test_nor_does_it_when_it_comes_from_disk(tmp_path):
+    """A second run is warm: all of it is on disk, also what the first had on the device."""
+    options = {"ram": MB, "device": 10 * 800, "on": "cpu", "disk": MB, "path": tmp_path}
+    epoch(Tiered(Numbers(size=100), **options))
+    again = Tiered(Numbers(size=100), **options)
+    epoch(again)
+    assert again.hits()["disk"] == 40
+    without = Tiered(Numbers(size=100), ram=MB)
+    epoch(without)
+    assert again.used["ram"] == pytest.approx(0.75 * without.used["ram"], rel=0.1)
+    assert by_tier(again) == [10, 30]
+
+
+def test_workers_keep_in_memory_what_lies_on_a_device_they_cannot_reach():
+    cached = Tiered(Numbers(), ram=MB, device=MB, on="cpu")
+    epoch(cached)
+    assert by_tier(cached) == [40]
+    epoch(cached, num_workers=1)
+    cached.forget_hits()
+    epoch(cached, num_workers=1)
+    assert cached.hits() == {"device": 0, "ram": 40, "disk": 0, "source": 0}

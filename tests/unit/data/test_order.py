@@ -137,7 +137,20 @@ def test_random_numbers_of_a_sample_are_the_same_in_any_worker(workers):
     assert len(set(thrown.values())) == 24
 
 
-@pytest.mark.parametrize("wrong", [{"consumed": -1}, {"epoch": -1}])
-def test_a_place_before_the_beginning_is_refused(wrong):
+@pytest.mark.parametrize("seed", ["a", 1.5, None])
+def test_a_seed_that_is_no_number_is_refused(seed):
+    with pytest.raises(TypeError, match=r"seed is .*; it is a whole number"):
+        Order(5, seed=seed)
+
+
+def test_a_state_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="the state is None; it is what state_dict"):
+        Order(5).load_state_dict(None)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"consumed": -1}, {"epoch": -1}, {"consumed": 2.5}, {"epoch": "a"}, {"epoch": None}]
+)
+def test_a_place_that_is_none_is_refused(wrong):
     with pytest.raises(ValueError, match="no state of an Order"):
         Order(5).load_state_dict({**Order(5).state_dict(), **wrong})

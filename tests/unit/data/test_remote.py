@@ -215,6 +215,19 @@ def test_wrong_options_are_named_with_their_value(options, said):
         Objects(["a", "b"], "/", **options)
 
 
+@pytest.mark.parametrize(
+    ("paths", "options", "said"),
+    [
+        (3, {}, "paths is 3; it is a sequence of strings"),
+        (["a"], {"targets": ["cat"]}, "give a number for each path"),
+        (["a"], {"decode": 3}, "decode is 3; it is a function"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_named_with_what_it_should_be(paths, options, said):
+    with pytest.raises(TypeError, match=said):
+        Objects(paths, "/", **options)
+
+
 # Failures ----------------------------------------------------------------------------------------
 
 

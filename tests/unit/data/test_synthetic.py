@@ -185,4 +185,6 @@ def test_a_linear_model_learns_little() -> None:
 def test_numbers_that_are_not_whole_are_named() -> None:
     with pytest.raises(TypeError, match=r"count is 3\.5; it is a whole number"):
         SyntheticImages(count=3.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="seed is 'a'; it is a whole number"):
+        SyntheticImages(count=4, seed="a")  # type: ignore[arg-type]
     assert repr(SyntheticImages(count=4)) == "SyntheticImages(4 images of 3x32x32, 10 classes)"

@@ -39,6 +39,31 @@ def test_a_share_of_the_disk_counts_what_the_cache_has_there_already(tmp_path, m
     assert again.fit.disk_bytes == pytest.approx(first.fit.disk_bytes, rel=0.02)
 
 
+def test_no_more_disk_is_promised_than_there_is(tmp_path, monkeypatch):
+    """What the cache has there already is its own to use."""
+    disk = 60_000
+
+    def usage(_):
+        used = sum(budgets.held(folder) for folder in tmp_path.iterdir())
+        return Usage(disk, used, disk - used)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    for _ in range(2):
+        cached = Tiered(Numbers(size=500), ram=0, disk="200 GB", path=tmp_path)
+        assert cached.fit.disk_bytes == pytest.approx(disk, rel=0.02)
+        assert cached.fit.shares["source"] == pytest.approx(1 - 14 / 40, abs=0.05)
+        for index in range(10):
+            cached[index]
+
+
+def test_nor_any_where_the_cache_could_not_be_made(tmp_path):
+    path = tmp_path / "a file"
+    path.write_text("")
+    with pytest.warns(UserWarning, match="cannot hold a cache"):
+        cached = Tiered(Numbers(), ram=0, disk=MB, path=path)
+    assert cached.fit.shares["source"] == 1
+
+
 def test_a_folder_without_a_budget_for_it_is_said(tmp_path):
     with pytest.warns(UserWarning, match="holds nothing without a budget"):
         Tiered(Numbers(), ram=MB, path=tmp_path)

@@ -97,3 +97,9 @@ def test_streams_and_empty_datasets_are_refused():
         measure(Stream(), 4, step_seconds=0.1)
     with pytest.raises(ValueError, match="nothing to time"):
         timed(Slow(0.1, length=0))
+
+
+@pytest.mark.parametrize(("batch_size", "step_seconds"), [(0, 0.1), (4, float("nan")), (4, "fast")])
+def test_nonsense_is_refused_before_anything_is_timed(batch_size, step_seconds):
+    with pytest.raises(ValueError, match=r"(batch_size|step_seconds) is"):
+        measure([], batch_size, step_seconds=step_seconds)

@@ -142,17 +142,29 @@ told["x"] = [[x.tolist(), y.tolist()] for x, y in loader]
     assert flat(run.told["x"]) == pytest.approx(flat(plain.told["x"]), abs=1e-5)
 
 
-def test_images_that_stay_bytes_have_nothing_to_leave_out(train):
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("Labelled(images, labels, Flip())", "its transform ends with Flip, not Normalize"),
+        (
+            "Subset(Labelled(images, labels, Normalize(0.5, 0.2)), range(20))",
+            "its Labelled lies within a Subset",
+        ),
+    ],
+)
+def test_why_images_in_memory_are_left_alone_is_said(train, data, reason):
     run = train(
         BYTES,
-        """
+        f"""
 from hotlap.data import Labelled
-from hotlap.data.transforms import Flip
-images = torch.randint(0, 256, (40, 3, 8, 8), dtype=torch.uint8)
-told["x"] = len(DataLoader(Labelled(images, torch.arange(40), Flip()), batch_size=16))
+from hotlap.data.transforms import Flip, Normalize
+from torch.utils.data import Subset
+images, labels = torch.randint(0, 256, (40, 3, 8, 8), dtype=torch.uint8), torch.arange(40)
+told["x"] = len(DataLoader({data}, batch_size=16))
 """,
     )
-    assert run.done["uint8-transfer"]["status"] != "applied"
+    assert run.done["uint8-transfer"]["status"] == "refused"
+    assert reason in run.done["uint8-transfer"]["detail"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from hotlap.data.transforms.transform import (
     checked,
     column,
     fitting,
+    held_by,
     numbers,
+    probability,
 )
 
 TRIES = 10  # torchvision's; an image for which none fits stays whole
@@ -68,13 +70,11 @@ class RandomErasing(Transform):
         ratio: tuple[float, float] = (0.3, 3.3),
         value: float | Sequence[float] = 0,
     ) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p is {p}; a probability lies between 0 and 1")
         if not 0 <= scale[0] <= scale[1] <= 1:
             raise ValueError(f"scale is {scale}; it goes from one share of the image to a larger")
         if not 0 < ratio[0] <= ratio[1]:
             raise ValueError(f"ratio is {ratio}; it goes from one positive number to a larger")
-        self.p = p
+        self.p = probability(p)
         self.scale = scale
         self.ratio = ratio
         self.value = numbers(value)
@@ -116,7 +116,8 @@ def erased(
     in_rows = (rows >= top[:, None]) & (rows < (top + tall)[:, None])
     in_columns = (columns >= left[:, None]) & (columns < (left + wide)[:, None])
     inside = in_rows.byte()[:, None, :, None] * in_columns.byte()[:, None, None, :]
-    paint = column(fitting(value, channels, "value"), batch.device).to(batch.dtype)
+    value = held_by(fitting(value, channels, "value"), batch, "value")
+    paint = column(value, batch.device).to(batch.dtype)
     if batch.is_floating_point():
         return torch.where(inside.bool(), paint, batch)
     kept = batch * (1 - inside)  # on the CPU ten times as fast as choosing; exact for whole numbers

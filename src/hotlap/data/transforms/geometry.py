@@ -15,7 +15,9 @@ from hotlap.data.transforms.transform import (
     checked,
     column,
     fitting,
+    held_by,
     numbers,
+    probability,
 )
 
 CONSTANT, REFLECT = "constant", "reflect"
@@ -71,8 +73,7 @@ class Crop(Transform):
             return batch
         if self.mode == REFLECT:
             return reflected(batch, self.padding)
-        if batch.dtype == torch.uint8 and not all(0 <= one <= 255 for one in self.fill):
-            raise ValueError(f"fill is {self.fill}; uint8 images hold 0 to 255")
+        fill = held_by(self.fill, batch, "fill")
         left, top, right, bottom = self.padding
         count, channels, height, width = checked(batch).shape
         padded = torch.empty(
@@ -81,7 +82,7 @@ class Crop(Transform):
             device=batch.device,
             memory_format=windows.memory_format(batch),
         )
-        padded.copy_(column(fitting(self.fill, channels, "fill"), batch.device))
+        padded.copy_(column(fitting(fill, channels, "fill"), batch.device))
         padded[:, :, top : top + height, left : left + width] = batch
         return padded
 
@@ -93,9 +94,7 @@ class Flip(Transform):
     """Mirrors every image, left to right, with probability `p`: `RandomHorizontalFlip(p)`."""
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p is {p}; a probability lies between 0 and 1")
-        self.p = p
+        self.p = probability(p)
 
     def draw(self, count: int, shape: Shape, generator: torch.Generator) -> Drawn:
         """Whether each image is mirrored."""

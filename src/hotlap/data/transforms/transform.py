@@ -122,3 +122,16 @@ def fitting(values: tuple[float, ...], channels: int, name: str) -> tuple[float,
     if len(values) not in (1, channels):
         raise ValueError(f"{name} has {len(values)} values, the images have {channels} channels")
     return values
+
+
+def probability(p: Any) -> float:
+    if isinstance(p, str) or not 0 <= p <= 1:
+        raise ValueError(f"p is {p!r}; a probability lies between 0 and 1")
+    return float(p)
+
+
+def held_by(values: tuple[float, ...], batch: torch.Tensor, name: str) -> tuple[float, ...]:
+    """The values, if the batch's type can hold them: in uint8, 300 would become 44."""
+    if batch.dtype == torch.uint8 and not all(0 <= one <= 255 for one in values):
+        raise ValueError(f"{name} is {values}; uint8 images hold 0 to 255")
+    return values

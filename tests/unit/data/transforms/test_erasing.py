@@ -109,3 +109,12 @@ def test_what_makes_no_sense_is_refused(make, words):
 def test_a_square_of_no_whole_number_is_refused():
     with pytest.raises(TypeError, match="a whole number of pixels"):
         Cutout(True)
+
+
+@pytest.mark.parametrize("value", [300, -1, (0, 0, 256)])
+@pytest.mark.parametrize("make", [RandomErasing, lambda value: Cutout(4, value=value)])
+def test_a_value_that_uint8_cannot_hold_is_refused(make, value):
+    erase = make(value=value)
+    with pytest.raises(ValueError, match="uint8 images hold 0 to 255"):
+        erase(full(2))
+    assert erase(full(2).float()).shape == (2, 3, 12, 9)

@@ -197,3 +197,9 @@ def test_a_size_without_pixels_is_refused_when_it_is_made(size):
 def test_a_size_that_is_no_whole_number_is_refused(made, size):
     with pytest.raises(TypeError, match="a whole number of pixels"):
         made(size)
+
+
+@pytest.mark.parametrize("p", ["a", -0.1, 2, float("nan")])
+def test_a_probability_that_is_none_is_refused(p):
+    with pytest.raises(ValueError, match=r"p is .*; a probability lies between 0 and 1"):
+        Flip(p)
