@@ -149,7 +149,8 @@ class _Growing:
         if {name: line.plain for name, line in lines.items()} == self._printed:
             return
         show("")
-        self._print(Text("  With all runs:", style="dim"))
+        so_far = " so far" if any(row.status == NOT_RUN for row in rows) else ""
+        self._print(Text(f"  With all runs{so_far}:", style="dim"))
         self._print(report.header(self._columns))
         for line in lines.values():
             self._print(line)

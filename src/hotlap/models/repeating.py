@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -37,11 +38,44 @@ def generators(device: torch.device) -> list[Generator]:
     return found
 
 
+def own_generators(modules: Iterable[nn.Module]) -> list[Generator]:
+    """Those that modules hold themselves; torch's own modules hold none."""
+    found: dict[int, Any] = {}
+    for module in modules:
+        if not type(module).__module__.startswith("torch.nn."):
+            found |= {id(one): one for one in vars(module).values() if _draws(one)}
+    return [_own(one) for one in found.values()]
+
+
+def _draws(value: Any) -> bool:
+    return isinstance(value, (torch.Generator, random.Random)) or _is_numpys(value)
+
+
+def _is_numpys(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(
+        value, (numpy.random.Generator, numpy.random.RandomState)
+    )
+
+
+def _own(one: Any) -> Generator:
+    if isinstance(one, torch.Generator):
+        return Generator(one.get_state, one.set_state, torch.equal)
+    if isinstance(one, random.Random):
+        return Generator(one.getstate, one.setstate, lambda first, other: bool(first == other))
+    bits = getattr(one, "bit_generator", None) or one._bit_generator
+    return Generator(
+        lambda: copy.deepcopy(bits.state),
+        lambda state: setattr(bits, "state", state),
+        lambda first, other: repr(first) == repr(other),
+    )
+
+
 class Randomness:
     """What is drawn from one place of a forward pass to the next."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._generators = generators(device)
+    def __init__(self, device: torch.device, modules: Iterable[nn.Module] = ()) -> None:
+        self._generators = [*generators(device), *own_generators(modules)]
         self._states = [one.state() for one in self._generators]
 
     def drawn(self) -> list[tuple[Generator, Any]]:

@@ -7,8 +7,9 @@ back through the blocks: running F and G once more gives the block's input and, 
 their gradients need. That is four units of work where keeping activations takes three.
 
 F and G are any modules that keep the shape of their half. What they did in the forward pass they do
-again: dropout draws the same numbers (torch's and Python's), autocast, training or evaluation and
-the parameters are as they were, and BatchNorm does not count the batch twice. What could not be
+again: dropout draws the same numbers (torch's, Python's and those of generators that a module has
+as attributes), autocast, training or evaluation and the parameters are as they were, and BatchNorm
+does not count the batch twice. What could not be
 done again is refused: modules that write into their input or draw from numpy's global random
 numbers, buffers other than BatchNorm's that change in the forward pass, parameters that change
 before the backward pass, and tensors from elsewhere that need a gradient.
@@ -20,7 +21,6 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
-from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -30,6 +30,7 @@ from hotlap.models.repeating import Conditions, Randomness, nothing_from_numpy, 
 
 HALVES = 2
 CHANNELS = 1
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 
 
@@ -81,8 +82,10 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
             return x
         x = stream(x)
         parameters = [one for one in self.parameters() if one.requires_grad]
-        if not torch.is_grad_enabled() or not (parameters or x.requires_grad):
+        if not torch.is_grad_enabled():
             return _run(list(self), x)
+        if not (parameters or x.requires_grad):
+            return _untrained(_run(list(self), x))
         if any(map(nn.parameter.is_lazy, parameters)):
             raise RuntimeError(
                 "a lazy module in here does not know its shape yet; run this once under "
@@ -100,10 +103,10 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
                     f"{type(block).__name__} has a forward of its own, which would not be called: "
                     "only F and G are; put it into them"
                 )
-            if block._forward_hooks or block._forward_pre_hooks:
+            if any(getattr(block, kind, None) for kind in HOOKS):
                 warnings.warn(
-                    f"forward hooks of block {name} are not called in a ReversibleSequential; put "
-                    "them on its f or g",
+                    f"hooks of block {name} are not called in a ReversibleSequential; put them on "
+                    "its f or g",
                     stacklevel=3,
                 )
 
@@ -140,12 +143,21 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
 
 def _run(blocks: Sequence[ReversibleBlock], x: torch.Tensor) -> torch.Tensor:
     """The forward pass where nothing is repeated."""
-    with torch.no_grad():
-        first, second = _own_halves(x)
-        for block in blocks:
-            first = first + fitting(branch(block.f, second, "F"), first, "F")
-            second = second + fitting(branch(block.g, first, "G"), second, "G")
-        return torch.cat((first, second), CHANNELS)
+    first, second = _own_halves(x)
+    for block in blocks:
+        first = first + fitting(branch(block.f, second, "F"), first, "F")
+        second = second + fitting(branch(block.g, first, "G"), second, "G")
+    return torch.cat((first, second), CHANNELS)
+
+
+def _untrained(y: torch.Tensor) -> torch.Tensor:
+    """Of blocks that are frozen, with an input that needs no gradient."""
+    if y.requires_grad:
+        raise RuntimeError(
+            "F or G use a tensor that needs a gradient and is neither their input nor a parameter "
+            "of their own; in a ReversibleSequential it would get none"
+        )
+    return y
 
 
 def _run_once(
@@ -155,7 +167,7 @@ def _run_once(
     kept = []
     with torch.no_grad(), nothing_from_numpy():
         first, second = _own_halves(x)
-        randomness = Randomness(x.device)
+        randomness = Randomness(x.device, (one for block in blocks for one in block.modules()))
         for block in blocks:
             part, of_f = _once(block.f, second, "F", randomness)
             first = first + part
@@ -215,9 +227,7 @@ def _back(
     before = result - part.detach()
     if not part.requires_grad:  # it depends on nothing that is trained
         return before, torch.zeros_like(source)
-    if module not in _LOOKED_AT:
-        _refuse_others(module, part, [source, *wanted])
-        _LOOKED_AT.add(module)
+    _refuse_others(module, part, [source, *wanted])
     with without_hooks(wanted):
         found = torch.autograd.grad(
             part, [source, *wanted], gradient.to(part.dtype), allow_unused=True
@@ -225,9 +235,6 @@ def _back(
     gradients.add(wanted, found[1:])
     more = found[0] if found[0] is not None else torch.zeros_like(source)
     return before, more
-
-
-_LOOKED_AT: WeakSet[nn.Module] = WeakSet()  # branches that were looked through once
 
 
 def _refuse_others(module: nn.Module, part: torch.Tensor, known: list[torch.Tensor]) -> None:

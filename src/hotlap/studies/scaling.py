@@ -50,6 +50,7 @@ QUICK = (32, ("--model", "resnet10", "--width", 16))  # the batch, and the other
 ON_A_CPU = (64, ("--model", "resnet10", "--width", 16))
 ON_A_GPU = (256, ("--model", "resnet18", "--precision", "bf16"))
 STEPS = 32  # of an epoch, for each process
+LOGS = "ranks"  # in the folder of the cell; else torch leaves a folder where temporary files are
 LAUNCHER = ("python", "-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost")
 
 
@@ -99,7 +100,7 @@ def words(setting: Setting, count: int) -> tuple[str, ...]:
         return plain
     # After -- the launcher looks for no options of its own among the script's.
     module = plain[plain.index("-m") + 1 :]
-    return (*LAUNCHER, "--nproc-per-node", str(count), "-m", "--", *module)
+    return (*LAUNCHER, "--nproc-per-node", str(count), "--log-dir", LOGS, "-m", "--", *module)
 
 
 def threads(setting: Setting) -> int:

@@ -153,7 +153,8 @@ def row(
     if not good:
         first = bad[0] if bad else None
         status = first.status if first else answers.NOT_RUN
-        return Row(name=name, values=known, status=status, reason=first.reason if first else "")
+        reason = first.reason if first else "the study was stopped before it"
+        return Row(name=name, values=known, status=status, reason=reason)
     said = ""
     if bad:
         said = f"{units.plural(len(bad), 'run')} of {len(done)} {bad[0].status}: {bad[0].reason}"

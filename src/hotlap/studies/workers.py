@@ -37,6 +37,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="total_seconds", title="epoch in all", unit="seconds", interval=True),
 )
 COST = "total_seconds"
+PARTS = ("loading_seconds", "training_seconds")
 HIDDEN = 0.1  # a share of the epoch below which loading is not worth hiding any better
 
 
@@ -78,10 +79,18 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         study.row(name, results, _values, fixed={"workers": _count(name)}) for name in results.rows
     ]
     costs = _costs(results)
-    return study.with_best(
-        [study.with_estimate(one, "total_seconds", costs.estimate(one.name)) for one in rows],
-        costs.best,
-    )
+    rows = [study.with_estimate(one, COST, costs.estimate(one.name)) for one in rows]
+    return study.with_best([_adding_up(one) for one in rows], costs.best)
+
+
+def _adding_up(one: Row) -> Row:
+    """Loading and computing as parts of the whole, which is no plain mean over the runs."""
+    found = {name: one.number(name) for name in PARTS}
+    total, sum_of_parts = one.number(COST), sum(value or 0.0 for value in found.values())
+    if total is None or not sum_of_parts:
+        return one
+    parts = {name: (value or 0.0) * total / sum_of_parts for name, value in found.items()}
+    return study.with_values(one, **parts)
 
 
 def _costs(results: Results) -> Costs:

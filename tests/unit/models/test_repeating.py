@@ -226,3 +226,81 @@ def test_blocks_that_keep_their_activations_have_a_float_stream_too():
         one, other = plain(x), reversible(x)
     assert one.dtype == other.dtype == torch.float32
     torch.testing.assert_close(one, other)
+
+
+# What a branch draws from and what it uses, besides what it holds --------------------------------
+
+
+class Masks(nn.Module):
+    """Drops some of its input by numbers from a generator of its own."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 1, 1, dtype=torch.float64))
+        self.numbers = {
+            "torch": lambda: torch.Generator().manual_seed(0),
+            "python": lambda: random.Random(0),
+            "numpy": lambda: np.random.default_rng(0),
+            "old numpy": lambda: np.random.RandomState(0),
+        }[kind]()
+
+    def forward(self, x):
+        if isinstance(self.numbers, torch.Generator):
+            kept = torch.rand(x.shape, generator=self.numbers, dtype=x.dtype) > 0.5
+        else:
+            kept = torch.tensor([self.numbers.random() for _ in range(4)]).view(4, 1, 1) > 0.5
+        return x * self.weight * kept
+
+
+@pytest.mark.parametrize("kind", ["torch", "python", "numpy", "old numpy"])
+def test_a_generator_that_a_branch_holds_draws_the_same_again(kind):
+    plain = nn.Sequential(*[ReversibleBlock(Masks(kind), branch()) for _ in range(3)]).double()
+    reversible = ReversibleSequential(
+        *[ReversibleBlock(Masks(kind), copy.deepcopy(one.g)) for one in plain]
+    ).double()
+    for model in (plain, reversible):
+        for _ in range(2):  # and goes on from where the forward pass left it
+            model(batch()).square().sum().backward()
+    assert_same(plain, reversible)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(4, 4, 1)
+        self.factor = None
+
+    def forward(self, x):
+        made = self.convolution(x)
+        return made if self.factor is None else made * self.factor
+
+
+def scaled():
+    return ReversibleSequential(ReversibleBlock(Scaled(), branch())).double()
+
+
+def test_a_tensor_from_elsewhere_is_refused_whenever_it_comes():
+    model, encoder = scaled(), nn.Linear(1, 1).double().requires_grad_(False)
+    model[0].f.factor = encoder(torch.ones(1, dtype=torch.float64))
+    model(batch()).sum().backward()
+    encoder.requires_grad_(True)
+    model[0].f.factor = encoder(torch.ones(1, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="neither its input nor a parameter"):
+        model(batch()).sum().backward()
+
+
+def test_a_tensor_from_elsewhere_is_refused_by_frozen_blocks_too():
+    model = scaled().requires_grad_(False)
+    assert not model(batch()).requires_grad
+    model[0].f.factor = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="neither their input nor a parameter"):
+        model(batch())
+    with torch.no_grad():
+        model(batch())
+
+
+def test_a_backward_hook_of_a_block_is_warned_about():
+    model = scaled()
+    model[0].register_full_backward_hook(lambda *given: None)
+    with pytest.warns(UserWarning, match="hooks of block 0 are not called"):
+        model(batch())

@@ -87,3 +87,11 @@ def test_the_picture_has_both_parts_of_every_epoch():
     (picture,) = workers.draw(FULL, workers.tabulate(FULL, found), found)
     assert [one.name for one in picture.series] == ["loading", "compute"]
     assert picture.series[0].x == ("0 workers", "1 worker", "2 workers")
+
+
+def test_loading_and_computing_add_up_to_the_epoch_however_much_the_runs_differ():
+    rows = workers.tabulate(FULL, results({0: (1.0, 4.0), 1: (1.0, 9.0)}, jitter=3.0))
+    for row in rows[:2]:
+        parts = row.number("loading_seconds") + row.number("training_seconds")
+        assert parts == pytest.approx(row.number("total_seconds"))
+    assert rows[1].number("training_seconds") == pytest.approx(9 * rows[1].number("loading_seconds"))
