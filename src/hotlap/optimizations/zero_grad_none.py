@@ -1,14 +1,17 @@
 """Gradients are dropped between steps instead of being overwritten with zeros.
 
 ## What it does
-Turns `zero_grad(set_to_none=False)` into torch's default, `True`.
+Turns `zero_grad(set_to_none=False)` into torch's default, `True`. What torch does otherwise then is
+made up for: a parameter that gets no gradient from the next backward pass has zeros after it, so
+that momentum and weight decay go on for it, and gradients that the script looks at before are the
+zeros it expects. Gradients that are views, or that the script holds on to, are overwritten as
+before.
 
 ## Why it helps
 No kernel has to fill the gradients, and the first one of a step is stored instead of added.
 
 ## When it does not help
-Scripts that leave the default alone; ones that read gradients after `zero_grad` fail, and the row
-says so.
+Scripts that leave the default alone, and ones in which most parameters get no gradient in a step.
 
 ## By hand
 Leave the argument out.
@@ -17,6 +20,9 @@ Leave the argument out.
 from __future__ import annotations
 
 import functools
+import sys
+import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading
@@ -30,6 +36,7 @@ NUMERICS = "identical"
 CONFLICTS: tuple[str, ...] = ("gradient-accumulation",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+HELD = "the script holds on to its gradients"
 ALREADY = "the script already lets gradients go (torch's default)"
 
 
@@ -52,20 +59,142 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
     torch = training.torch
+    dropped = Dropped(torch)
     for owner in (torch.optim.Optimizer, torch.nn.Module):
-        _change(training, owner)
+        _change(training, owner, dropped)
+    _make_up_after_backward(torch, dropped)
+    register_optimizer_step_pre_hook(lambda *_: dropped.make_up())
 
 
-def _change(training: Training, owner: Any) -> None:
+def _change(training: Training, owner: Any, dropped: Dropped) -> None:
     plain = owner.zero_grad
 
     @functools.wraps(plain)
     def zero_grad(this: Any, set_to_none: bool = True) -> None:
-        plain(this, set_to_none=True)
-        if not set_to_none:
+        if set_to_none:
+            dropped.forget(_parameters(this))
+            plain(this, set_to_none=True)
+            if NAME not in training.done:
+                training.refused(NAME, ALREADY)
+            return
+        went, held = dropped.drop(_parameters(this))
+        plain(this, set_to_none=False)  # those that are held
+        dropped.watch()
+        if went:
             training.applied(NAME)
-        elif NAME not in training.done:
-            training.refused(NAME, ALREADY)
+        elif held:
+            training.refused(NAME, HELD)
 
     owner.zero_grad = zero_grad
+
+
+def _parameters(owner: Any) -> Iterator[Any]:
+    if hasattr(owner, "param_groups"):
+        return (one for group in owner.param_groups for one in group["params"])
+    return iter(owner.parameters())
+
+
+def _make_up_after_backward(torch: Any, dropped: Dropped) -> None:
+    plain = torch.autograd.backward
+
+    @functools.wraps(plain)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        dropped.unwatch()
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            dropped.make_up()
+
+    torch.autograd.backward = backward
+
+
+class Dropped:
+    """Parameters whose gradients would be zeros now, and are not there.
+
+    Between `zero_grad` and the backward pass or step after it, whoever asks one of them for its
+    gradient gets the zeros.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._kind = torch.nn.Parameter
+        self._grad = torch.Tensor.grad  # torch's own way to it
+        self._waiting: dict[int, weakref.ref[Any]] = {}
+        self._watched = False
+        self._alone = self._references_of_torchs_own()
+
+    def _references_of_torchs_own(self) -> int:
+        """Where nobody holds a gradient: it differs between versions of torch and Python."""
+        parameter = self._kind(self._torch.zeros(1))
+        parameter.grad = self._torch.zeros(1)
+        return sys.getrefcount(parameter.grad)
+
+    def drop(self, parameters: Iterator[Any]) -> tuple[int, int]:
+        """How many gradients went, and how many have to stay."""
+        self.unwatch()
+        went = held = 0
+        for one in parameters:
+            if one.grad is None:
+                continue
+            if sys.getrefcount(one.grad) > self._alone or not self._ordinary(one):
+                held += 1
+                continue
+            one.grad = None
+            self._waiting[id(one)] = weakref.ref(one)
+            went += 1
+        return went, held
+
+    def _ordinary(self, parameter: Any) -> bool:
+        """Whether zeros like the parameter are what its gradient would have become."""
+        gradient = parameter.grad
+        return (
+            issubclass(type(parameter), self._kind)
+            and type(gradient) is self._torch.Tensor
+            and gradient.layout is self._torch.strided
+            and gradient.dtype is parameter.dtype
+            and not gradient._is_view()
+        )
+
+    def forget(self, parameters: Iterator[Any]) -> None:
+        """The script itself lets these gradients go."""
+        if self._waiting:
+            self.unwatch()
+            for one in parameters:
+                self._waiting.pop(id(one), None)
+            self.watch()
+
+    def make_up(self) -> None:
+        """Zeros for those that have got no gradient."""
+        self.unwatch()
+        waiting, self._waiting = self._waiting, {}
+        for reference in waiting.values():
+            one = reference()
+            if one is not None and one.grad is None:
+                one.grad = self._torch.zeros_like(one)
+
+    def watch(self) -> None:
+        if self._waiting and not self._watched:
+            self._watched = True
+            self._kind.grad = property(self._asked, self._set, self._deleted)
+
+    def unwatch(self) -> None:
+        if self._watched:
+            self._watched = False
+            del self._kind.grad
+
+    def _asked(self, parameter: Any) -> Any:
+        gradient = self._grad.__get__(parameter)
+        if gradient is None and self._waiting.pop(id(parameter), None) is not None:
+            gradient = self._torch.zeros_like(parameter)
+            self._grad.__set__(parameter, gradient)
+        return gradient
+
+    def _set(self, parameter: Any, gradient: Any) -> None:
+        self._waiting.pop(id(parameter), None)
+        self._grad.__set__(parameter, gradient)
+
+    def _deleted(self, parameter: Any) -> None:
+        self._set(parameter, None)
