@@ -110,4 +110,4 @@ class Kept:
             loader._iterator._shutdown_workers()
             loader._iterator = None
             vars(loader)["persistent_workers"] = False  # the loader itself lets nobody set it
-            self._training.refused(NAME, changed(what))
+            self._training.ended(NAME, changed(what))
