@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import functools
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
 
-DEEPEST = 6
-LONGEST = 64  # entries of a list that are looked at
+from hotlap.data.reached import reached
 
 
 @contextmanager
 def restored(dataset: Any) -> Iterator[None]:
     """Whatever they draw inside, they go on as if they had not."""
-    back = [_back(one) for one in _held(dataset, 0, set())]
+    back = [_back(one) for _, one in held(dataset)]
     try:
         yield
     finally:
@@ -26,27 +25,26 @@ def restored(dataset: Any) -> Iterator[None]:
             put()
 
 
-def _held(value: Any, depth: int, seen: set[int]) -> Iterator[Any]:
-    if depth > DEEPEST or id(value) in seen:
-        return
-    seen.add(id(value))
-    if _is_generator(value):
-        yield value
-    elif isinstance(value, (list, tuple)) and len(value) <= LONGEST:
-        for one in value:
-            yield from _held(one, depth + 1, seen)
-    elif hasattr(value, "__dict__") and (
-        isinstance(value, Dataset) or callable(value) or not depth
-    ):
-        for one in vars(value).values():
-            yield from _held(one, depth + 1, seen)
+def held(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Each of them with the way to it; not those that all share, which workers seed anew."""
+    shared = _shared()
+    for where, value in reached(dataset):
+        if _is_generator(value) and not any(value is one for one in shared):
+            yield where, value
+
+
+def _shared() -> list[Any]:
+    numpy = sys.modules.get("numpy")
+    arrays = [] if numpy is None else [getattr(numpy.random.seed, "__self__", None)]
+    return [getattr(random.random, "__self__", None), torch.default_generator, *arrays]
 
 
 def _is_generator(value: Any) -> bool:
     if isinstance(value, (torch.Generator, random.Random)):
         return not isinstance(value, random.SystemRandom)
     numpys = type(value).__module__.startswith("numpy.random") and not callable(value)
-    return numpys and any(hasattr(value, name) for name in ("get_state", "bit_generator", "state"))
+    drawn_from = ("get_state", "bit_generator", "random_raw")
+    return numpys and any(hasattr(value, name) for name in drawn_from)
 
 
 def _back(generator: Any) -> Callable[[], Any]:

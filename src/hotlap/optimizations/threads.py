@@ -95,12 +95,12 @@ class InWorkers:
     """Begins a loader worker as the script wants it, and then limits its threads."""
 
     def __init__(self, own: Any, threads: int) -> None:
-        self._own = own
+        self.own = own
         self._threads = threads
 
     def __call__(self, worker: int) -> None:
-        if self._own is not None:
-            self._own(worker)
+        if self.own is not None:
+            self.own(worker)
         limit(self._threads)
 
 
