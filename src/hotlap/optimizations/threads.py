@@ -76,10 +76,10 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     number = int(settings.get("threads", 1))
     training.torch.set_num_threads(number)
+    training.applied(NAME, f"{number} threads")
 
     def again(module: Any) -> None:
         training.torch.set_num_threads(number)
-        training.applied(NAME, f"{number} threads")
 
     def change(arguments: dict[str, Any]) -> None:
         own = arguments.get("worker_init_fn")
