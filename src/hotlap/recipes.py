@@ -200,13 +200,14 @@ def _check(name: str, settings: Any, source: str) -> None:
         raise UsageError(f"{source}: {name} must be a table, like [{name}].")
     one = optimizations.named(name)
     allowed = one.SETTINGS
+    for key in settings:  # before what is missing: it may be that, mistyped
+        if key not in allowed:
+            has = f"It has {', '.join(allowed)}." if allowed else "It has none."
+            raise UsageError(f"{source}: {name} has no setting {key}. {has}")
     for key in getattr(one, "REQUIRED", ()):
         if key not in settings:
             raise UsageError(f"{source}: {name} needs {key}. Add a line like {key} = 2.")
     for key, value in settings.items():
-        if key not in allowed:
-            has = f"It has {', '.join(allowed)}." if allowed else "It has none."
-            raise UsageError(f"{source}: {name} has no setting {key}. {has}")
         choices = allowed[key]
         if choices is int:
             least = getattr(one, "LEAST", {}).get(key, 1)

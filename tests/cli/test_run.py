@@ -51,7 +51,7 @@ def test_the_recipe_here_is_applied_and_the_last_line_says_so(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     assert done.stdout == "before 1\nfused True\n"
     assert done.stderr.splitlines() == [
-        "hotlap: applied fused-optimizer, threads; not applied: channels-last "
+        "hotlap: applied threads, fused-optimizer; not applied: channels-last "
         "(Linear has no 2-d convolutions)."
     ]
     assert (tmp_path / "weights.pt").stat().st_size > 0

@@ -159,6 +159,7 @@ def test_without_one_goes_what_needs_it():
             "has both gradient-accumulation and",
         ),
         ("[loader-workers]\n", "loader-workers needs workers. Add a line like workers = 2."),
+        ("[threads]\nthreds = 1\n", "has no setting threds. It has threads, worker-threads."),
         ("[batch-size]\n", "batch-size needs factor. Add a line like factor = 2."),
         ("[gradient-accumulation]\n", "gradient-accumulation needs parts."),
         ("[device-prefetch]\n", "device-prefetch needs pinned-memory. Add [pinned-memory]."),

@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotlap import optimizations
@@ -18,7 +18,7 @@ from hotlap.errors import UsageError
 from hotlap.recipes import FILE, Recipe
 from hotlap.trials import command as commands
 from hotlap.trials import scratch
-from hotlap.trials.measuring import read_applied
+from hotlap.trials.measuring import read_applied, read_limits
 
 # Passed on to the command; the others either come from the terminal to both, or cannot be caught.
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
@@ -32,6 +32,8 @@ class Ran:
     recipe: Recipe
     applied: dict[str, str]
     refused: dict[str, str]
+    ended: dict[str, str] = field(default_factory=dict)  # of those applied: why not to the end
+    in_part: dict[str, str] = field(default_factory=dict)  # of those applied: why not everywhere
 
 
 def run(
@@ -62,13 +64,22 @@ def run(
         )
         code, number = _wait(resolved, environment)
         applied, refused = read_applied(folder)
+        ended, in_part = read_limits(folder)
     finally:
         scratch.remove(folder)
     for name in chosen.changes:
         if name not in applied:
             refused.setdefault(name, "the script never came to where it applies")
     refused = {name: why for name, why in refused.items() if name not in applied}
-    return Ran(code=code, signal=number, recipe=chosen, applied=applied, refused=refused)
+    return Ran(
+        code=code,
+        signal=number,
+        recipe=chosen,
+        applied=applied,
+        refused=refused,
+        ended=ended,
+        in_part=in_part,
+    )
 
 
 def _choose(recipe: Recipe | str | os.PathLike[str] | None, working: Path) -> Recipe:

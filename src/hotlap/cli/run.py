@@ -56,14 +56,24 @@ def said(ran: Ran) -> str:
     """One line: what was applied and what could not be."""
     if not ran.recipe:
         return "hotlap: no recipe, so the command ran as it is (hotlap tune makes one)."
-    text = "hotlap: applied " + (", ".join(ran.applied) or "nothing")
-    reasons: dict[str, list[str]] = {}
-    for name, why in ran.refused.items():
-        reasons.setdefault(why, []).append(name)
-    if reasons:
-        text += "; not applied: "
-        text += "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
-    return " ".join(text.split()) + "."
+    wholly = [name for name in ran.applied if name not in ran.ended and name not in ran.in_part]
+    parts = [f"applied {', '.join(wholly) or 'nothing'}"] if wholly or not ran.applied else []
+    for words, reasons in (
+        ("applied at first", ran.ended),
+        ("applied in part", ran.in_part),
+        ("not applied", ran.refused),
+    ):
+        if reasons:
+            parts.append(f"{words}: {_with_reasons(reasons)}")
+    return "hotlap: " + " ".join("; ".join(parts).split()) + "."
+
+
+def _with_reasons(reasons: dict[str, str]) -> str:
+    """Names that share a reason stand together before it."""
+    names: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        names.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(those)} ({why})" for why, those in names.items())
 
 
 def _result(ran: Ran) -> dict[str, object]:
@@ -74,6 +84,8 @@ def _result(ran: Ran) -> dict[str, object]:
         "recipe": dict(ran.recipe.changes),
         "applied": ran.applied,
         "refused": ran.refused,
+        "ended": ran.ended,
+        "in_part": ran.in_part,
     }
 
 

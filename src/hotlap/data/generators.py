@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import functools
-import gc
 import random
 import sys
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
 
-from hotlap.data.holding import attributes
-from hotlap.data.telling import is_opaque
-
-DEEPEST = 6
-LONGEST = 64  # entries of a list that are looked at
-MOST = 2000  # things that are looked at
+from hotlap.data.reached import reached
 
 
 class Own:
     """Those that a data set and what it holds have; not those that everyone shares."""
 
     def __init__(self, dataset: Any) -> None:
-        everyones = [id(one) for one in _everyones()]
-        self._all = [one for one in _held(dataset, 0, set()) if id(one) not in everyones]
+        self._all = [one for _, one in held(dataset)]
         self._back = [_back(one) for one in self._all]
 
     def state(self) -> list[Any]:
@@ -50,38 +41,20 @@ def restored(dataset: Any) -> Iterator[Own]:
         own.put_back()
 
 
+def held(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Each of them with the way to it; not those that all share, which workers seed anew."""
+    everyones = [id(one) for one in _everyones()]
+    for where, value in reached(dataset):
+        if _is_generator(value) and id(value) not in everyones:
+            yield where, value
+
+
 def _everyones() -> Iterator[Any]:
     yield torch.random.default_generator
     yield getattr(random, "_inst", None)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         yield getattr(getattr(numpy.random, "mtrand", None), "_rand", None)
-
-
-def _held(value: Any, depth: int, seen: set[int]) -> Iterator[Any]:
-    if depth > DEEPEST or id(value) in seen or len(seen) >= MOST:
-        return
-    seen.add(id(value))
-    if _is_generator(value):
-        yield value
-        return
-    for one in _inside(value, depth):
-        yield from _held(one, depth + 1, seen)
-
-
-def _inside(value: Any, depth: int) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return list(value) if len(value) <= LONGEST else []
-    if isinstance(value, dict):
-        return list(value.values()) if len(value) <= LONGEST else []
-    if isinstance(value, functools.partial):
-        return [value.func, *value.args, *value.keywords.values()]
-    if isinstance(value, types.MethodType):
-        return [value.__self__]
-    if isinstance(value, types.FunctionType):  # a closure
-        return [one for cell in value.__closure__ or () for one in gc.get_referents(cell)]
-    known = isinstance(value, Dataset) or callable(value) or not depth or not is_opaque(value)
-    return list(attributes(value).values()) if known else []
 
 
 def _is_generator(value: Any) -> bool:

@@ -130,7 +130,7 @@ class Served:
             self._resident[key] = self._make(loader.dataset)
         what = None if self._resident[key] is None else self._noted[key].change(closely=True)
         if what is not None:  # what lies on the device is the data set as it was
-            self._training.refused(NAME, originals.changed(what))
+            self._training.ended(NAME, originals.changed(what))
             self._resident[key] = None
         return self._resident[key]
 

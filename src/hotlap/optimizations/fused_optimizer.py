@@ -9,7 +9,12 @@ The plain update launches several small kernels for every parameter tensor.
 ## When it does not help
 Optimizers with a `step` of their own, and steps in which the update is a small part. Not used for
 SGD together with a GradScaler: torch leaves its momentum uninitialised when the first step
-overflows.
+overflows. Nor for Adagrad together with one, because it could not be taken back there.
+
+An optimizer that gets a sparse gradient, or one of complex numbers, is the plain one again from
+that step on. Parameters that get their first gradient later than others, as those of layers that
+are unfrozen, begin with the momentum they would have had; with `dampening` the optimizer is the
+plain one again there, too.
 
 ## By hand
 One argument of the optimizer.
@@ -17,6 +22,7 @@ One argument of the optimizer.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading
@@ -31,7 +37,13 @@ CONFLICTS: tuple[str, ...] = ("foreach-optimizer",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 KINDS = ("SGD", "Adam", "AdamW", "Adagrad")
-SCALED_SGD = "fused SGD with a GradScaler goes wrong when the first step overflows"
+SCALED = {
+    "SGD": "fused SGD with a GradScaler goes wrong when the first step overflows",
+    "Adagrad": "fused Adagrad with a GradScaler could not be taken back for a sparse gradient",
+}
+SPARSE = "it has sparse gradients, which the fused update does not take"
+COMPLEX = "it has complex parameters, which the fused update does not take"
+LATE = "with dampening, the fused update does not take parameters that begin later than others"
 
 
 def refusal(record: Record) -> str | None:
@@ -41,8 +53,8 @@ def refusal(record: Record) -> str | None:
         return f"no optimizer of torch's own that can be fused ({names})"
     if all(one.fused for one in able):
         return "the optimizer already is fused"
-    if reading.script(record).get("scaler") and any(one.name == "SGD" for one in able):
-        return SCALED_SGD
+    if reading.script(record).get("scaler"):
+        return next((SCALED[one.name] for one in able if one.name in SCALED), None)
     return None
 
 
@@ -63,17 +75,80 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     def change(kind: type, arguments: dict[str, Any]) -> None:
         if kind.__name__ not in KINDS:
             training.refused(NAME, f"{kind.__name__} cannot be fused")
-        elif kind.__name__ == "SGD" and training.scales:
-            training.refused(NAME, SCALED_SGD)
+        elif kind.__name__ in SCALED and training.scales:
+            training.refused(NAME, SCALED[kind.__name__])
         elif not arguments.get("fused") and not arguments.get("differentiable"):
             arguments["fused"] = True
             arguments.pop("foreach", None)
 
     def keep_right() -> None:
-        """A scaler that came after: it unscales and skips by itself, as for an unfused SGD."""
+        """A scaler that came after: it unscales and skips by itself, as for an unfused one."""
         for optimizer in training.optimizers:
-            if isinstance(optimizer, training.torch.optim.SGD):
+            if any(isinstance(optimizer, getattr(training.torch.optim, one)) for one in SCALED):
                 optimizer._step_supports_amp_scaling = False
 
     training.change_optimizers(NAME, change)
     training.when_scaler_made(keep_right)
+    for name in KINDS:
+        _look_at_gradients(training, getattr(training.torch.optim, name))
+
+
+def _look_at_gradients(training: Training, kind: Any) -> None:
+    """Just before each update: a closure may only now have made the gradients."""
+    plain = vars(kind).get("_init_group")  # AdamW has that of Adam
+    if plain is None:
+        return
+
+    @functools.wraps(plain)
+    def init_group(this: Any, group: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        why = _unable(this, group) if group.get("fused") else None
+        if why is not None:
+            _take_back(this)
+            elsewhere = any(_is_fused(one) for one in training.optimizers)
+            tell = training.refused if elsewhere else training.withdrawn
+            tell(NAME, f"{type(this).__name__}: {why}")
+        return plain(this, group, *args, **kwargs)
+
+    kind._init_group = init_group
+
+
+def _unable(optimizer: Any, group: dict[str, Any]) -> str | None:
+    """Why the fused update of these parameters would fail now."""
+    trained = [one for one in group["params"] if one.grad is not None]
+    for one in trained:
+        if one.grad.is_sparse:
+            return SPARSE
+        if not one.is_floating_point():
+            return COMPLEX
+    return _begin_late(optimizer, group, trained) if group.get("momentum") else None
+
+
+def _begin_late(optimizer: Any, group: dict[str, Any], trained: list[Any]) -> str | None:
+    """Momentum for those that have none yet, where others have: torch fails over that.
+
+    From zeros the first update comes to what it is without momentum, but for dampening.
+    """
+    late = [one for one in trained if optimizer.state[one].get("momentum_buffer") is None]
+    if not late or len(late) == len(trained):
+        return None
+    if group.get("dampening"):
+        return LATE
+    from torch import zeros_like
+
+    for one in late:
+        optimizer.state[one]["momentum_buffer"] = zeros_like(one.grad)
+    return None
+
+
+def _take_back(optimizer: Any) -> None:
+    """All of it: a scaler asks the optimizer, not its groups, whether the update unscales."""
+    for group in optimizer.param_groups:
+        group["fused"] = group["foreach"] = None
+    optimizer._step_supports_amp_scaling = False
+    for state in optimizer.state.values():
+        if "step" in state:
+            state["step"] = state["step"].cpu()  # where the plain update reads it
+
+
+def _is_fused(optimizer: Any) -> bool:
+    return any(group.get("fused") for group in optimizer.param_groups)

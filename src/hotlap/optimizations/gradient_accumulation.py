@@ -15,6 +15,11 @@ allowed with `--allow gradient-accumulation`. A last batch of fewer samples than
 and the last one of an IterableDataset, is completed by the first parts of the next epoch. A loop
 over a fixed number of steps makes fewer updates.
 
+The loss must be a mean over the batch: each part's counts for its share. A loss of torch's with
+`reduction="sum"` is seen where it is what `backward` is called on, alone or added to others, and
+is summed over the parts; that of a loss of one's own, of L1Loss, KLDivLoss and PoissonNLLLoss, and
+of one within a compiled model, is not seen and comes out too small.
+
 Left out, also while training, for a script with a GradScaler, several optimizers, LBFGS or none
 of torch's optimizers, and for one that writes to its gradients between two steps.
 
@@ -41,6 +46,9 @@ CONFLICTS: tuple[str, ...] = ("batch-size", "precision-fp16", "zero-grad-none")
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"parts": int}
 REQUIRED = ("parts",)
+BATCH_SAMPLER = "the loader's batches are made by a batch sampler"
+SUM = 2  # what torch's losses remember as reduction="sum"
+ADDING = ("AddBackward0", "SubBackward0")
 
 
 def refusal(record: Record) -> str | None:
@@ -48,7 +56,7 @@ def refusal(record: Record) -> str | None:
     if loader is None:
         return "no DataLoader feeds the training"
     if loader.batch_size is None:
-        return "the loader's batches are made by a batch sampler"
+        return BATCH_SAMPLER
     if record.step.unit == "backward":
         return "no optimizer is seen to step, so it cannot be told when a batch is whole"
     if len(record.optimizers) > 1:
@@ -90,7 +98,10 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         size = arguments.get("batch_size", 1) or 0
         if rounds.left or isinstance(size, Whole):  # made anew from one of them, as Lightning does
             return
-        if arguments.get("batch_sampler") is not None or not size or size % number:
+        if arguments.get("batch_sampler") is not None:
+            training.refused(NAME, BATCH_SAMPLER)
+            return
+        if not size or size % number:
             training.refused(NAME, f"a batch of {size} cannot be divided by {number}")
             return
         rounds.active = True
@@ -150,7 +161,8 @@ class _Rounds:
             if self.active:
                 self._go_on()
             if self.active:
-                start = weights.weighted(torch, tensors, grad_tensors, 1.0 / self._parts)
+                share = 1.0 if _summed(torch, tensors) else 1.0 / self._parts
+                start = weights.weighted(torch, tensors, grad_tensors, share)
             return plain(*(start or (tensors, grad_tensors)), *args, **kwargs)
 
         torch.autograd.backward = backward
@@ -262,6 +274,22 @@ class _Rounds:
             return plain(this, *args, **kwargs)
 
         return step
+
+
+def _summed(torch: Any, losses: Any) -> bool:
+    """Whether a loss is the sum over its samples: then that of a batch is the sum of its parts'."""
+    given = [losses] if isinstance(losses, torch.Tensor) else list(losses)
+    coming, seen = [getattr(one, "grad_fn", None) for one in given], set()
+    while coming:
+        made_by = coming.pop()
+        if made_by is None or made_by in seen:
+            continue
+        seen.add(made_by)
+        if getattr(made_by, "_saved_reduction", None) == SUM:
+            return True
+        if type(made_by).__name__ in ADDING:
+            coming += [one for one, _ in made_by.next_functions]
+    return False
 
 
 def _subclasses(kind: Any) -> list[Any]:

@@ -1,64 +1,42 @@
-"""Open files and connections that a data set holds: threads that share one read each other's data.
+"""Open files and connections that a data set holds.
 
-All that is reached from a data set is looked at: attributes, containers, wrapped data sets, the
-functions it calls and what they remember. Libraries are not imported: what they made is known by
-the name of its module.
+Threads that share one move each other's place in it and read each other's data, and so do workers,
+which are forked with it.
 """
 
 from __future__ import annotations
 
-import collections
-import functools
-import gc
 import io
-import itertools
 import mmap
 import socket
 import sys
 import tarfile
 import tempfile
-import threading
-import types
 import zipfile
-from collections.abc import Iterator
 from typing import Any
 
-DEEPEST = 8
-MOST, MOST_OF_ALL = 1000, 50_000  # entries of a container, and objects
+from hotlap.data.reached import library, reached
+
 KINDS = (
     *(io.IOBase, tempfile._TemporaryFileWrapper, tempfile.SpooledTemporaryFile),
     *(mmap.mmap, zipfile.ZipFile, tarfile.TarFile),
     socket.socket,
 )
+IN_MEMORY = (io.BytesIO, io.StringIO, mmap.mmap)  # each process has a place of its own in these
 LIBRARIES = ("sqlite3", "h5py", "tables", "netCDF4", "lmdb", "av", "decord", "rasterio", "pysam")
 PIPES = "multiprocessing.connection"
-# Clients of these are made for threads; the others are nothing that samples are read from.
-CLIENTS = ("requests", "urllib3", "httpx", "aiohttp", "boto3", "botocore", "google", "fsspec")
-ASIDE = (*CLIENTS, "logging", "asyncio", "threading", "_thread", "concurrent", "multiprocessing")
-KNOWN = frozenset((*sys.stdlib_module_names, *ASIDE, "torch", "torchvision", "numpy", "PIL"))
-PLAIN = (str, bytes, bytearray, int, float, complex, type(None), range, types.ModuleType)
-Named = Iterator[tuple[str, Any]]
 
 
-def held(dataset: Any) -> str | None:
+def held(dataset: Any, *, by_workers: bool = False) -> str | None:
     """Where in a data set an open one is, and of which kind; None if none was found."""
-    seen: dict[int, Any] = {}  # kept alive: another object must not get the same number
-    coming = collections.deque([("", dataset, 0)])
-    while coming and len(seen) < MOST_OF_ALL:
-        where, value, depth = coming.popleft()
-        if isinstance(value, PLAIN) or id(value) in seen:
-            continue
-        seen[id(value)] = value
-        if _is_handle(value):
-            return f"{where.lstrip('.') or 'it'} is an open {type(value).__name__}"
-        if depth < DEEPEST:
-            inside = itertools.islice(_inside(value), MOST)
-            coming += [(where + name, one, depth + 1) for name, one in inside]
+    for where, value in reached(dataset):
+        if _is_handle(value) and not (by_workers and isinstance(value, IN_MEMORY)):
+            return f"{where or 'it'} is an open {type(value).__name__}"
     return None
 
 
 def _is_handle(value: Any) -> bool:
-    if _library(type(value)) in LIBRARIES or type(value).__module__ == PIPES:
+    if library(type(value)) in LIBRARIES or type(value).__module__ == PIPES:
         return True
     if not isinstance(value, KINDS) or value in (sys.stdin, sys.stdout, sys.stderr):
         return False
@@ -67,54 +45,3 @@ def _is_handle(value: Any) -> bool:
         return not getattr(value, "closed", False) and (readable is None or bool(readable()))
     except (ValueError, OSError):  # closed, or half open
         return False
-
-
-def _library(kind: Any) -> str:
-    return str(getattr(kind, "__module__", "")).partition(".")[0]
-
-
-def _inside(value: Any) -> Named:
-    """What can be reached from it, by name."""
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", one) for key, one in value.items())
-    elif isinstance(value, (list, tuple, set, frozenset, collections.deque)):
-        yield from ((f"[{at}]", one) for at, one in enumerate(value))
-    elif isinstance(value, types.FunctionType):
-        yield from _of_function(value)
-    elif isinstance(value, types.MethodType):
-        yield from (("", value.__self__), ("", value.__func__))
-    elif isinstance(value, functools.partial):
-        yield from (("", value.func), ("", value.args), ("", value.keywords))
-    elif isinstance(value, (staticmethod, classmethod)):
-        yield "", value.__func__
-    elif isinstance(value, property):
-        yield "", value.fget
-    elif type(value).__name__ == "_lru_cache_wrapper":
-        yield from (("", one) for one in gc.get_referents(value))
-    elif not isinstance(value, (type, threading.local)) and _library(type(value)) not in ASIDE:
-        yield from _of_object(value)
-
-
-def _of_function(function: types.FunctionType) -> Named:
-    if _library(function) in KNOWN:
-        return
-    code, known = function.__code__, function.__globals__
-    yield from ((f".{name}", known[name]) for name in code.co_names if name in known)
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    yield from ((f".{name}", one) for name, cell in cells for one in gc.get_referents(cell))
-    yield from (("", one) for one in function.__defaults__ or ())
-
-
-def _of_object(value: Any) -> Named:
-    if hasattr(type(value), "__array__"):  # mapped or not, an array is read from any place
-        return
-    yield from ((f".{name}", one) for name, one in getattr(value, "__dict__", {}).items())
-    for kind in type(value).__mro__:
-        if _library(kind) not in KNOWN:
-            yield from ((f".{name}", getattr(value, name, None)) for name in _slots(kind))
-            yield from ((f".{name}", one) for name, one in vars(kind).items())
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = vars(kind).get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)

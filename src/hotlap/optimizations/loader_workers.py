@@ -14,6 +14,12 @@ workers promise little where less than a millisecond is waited for a batch, and 
 idle while training waits for them, fewer are tried first. More workers than cores, where they
 compute. Datasets that stream (IterableDataset) would repeat their data and are left alone.
 
+Where the script has no workers of its own, a data set that is not made for them is left alone: one
+that draws from a random generator of its own, or whose transforms do, because each worker would
+begin every epoch with a copy of it and repeat the same numbers; and one that holds an open file,
+archive, database or connection, because workers would move each other's place in it. A script that
+gives its loader a `worker_init_fn` sees to that itself.
+
 ## By hand
 One argument of the DataLoader.
 """
@@ -23,7 +29,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import handles, loading, reading, threads
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -140,6 +146,10 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if arguments.get("num_workers", 0) == workers:
             training.applied(NAME, f"num_workers={workers}")
             return
+        why = None if arguments.get("num_workers", 0) else _untrusted(arguments)
+        if why is not None:
+            training.refused(NAME, why)
+            return
         arguments["num_workers"] = workers
         if workers == 0:
             for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
@@ -147,3 +157,25 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             arguments.pop("timeout", None)
 
     training.change_loaders(NAME, change)
+
+
+def _untrusted(arguments: dict[str, Any]) -> str | None:
+    """Why a data set that has had no workers so far cannot be trusted to them."""
+    own = arguments.get("worker_init_fn")
+    if (own.own if isinstance(own, threads.InWorkers) else own) is not None:
+        return None
+    try:
+        return _not_shared(arguments.get("dataset"))
+    except Exception as problem:  # it does not let itself be looked at
+        return f"whether workers may have copies of it cannot be told: {loading.in_short(problem)}"
+
+
+def _not_shared(dataset: Any) -> str | None:
+    from hotlap.data import generators
+
+    where, generator = next(generators.held(dataset), ("", None))
+    if generator is not None:
+        name = where or type(generator).__name__
+        return f"{name} is a random generator, and each worker would repeat it in every epoch"
+    handle = handles.held(dataset, by_workers=True)
+    return None if handle is None else f"{handle}, which workers cannot share"

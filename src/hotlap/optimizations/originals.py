@@ -46,7 +46,7 @@ class Originals:
         vars(loader)["dataset"] = own  # the loader itself lets nobody set it
         if getattr(loader.sampler, "data_source", None) is other:
             loader.sampler.data_source = own
-        self._training.refused(self._name, changed(what))
+        self._training.ended(self._name, changed(what))
 
 
 def changed(what: str) -> str:

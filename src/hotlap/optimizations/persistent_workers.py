@@ -11,6 +11,9 @@ each, and whatever the dataset had cached is gone.
 Long epochs. The workers keep their memory between epochs. They also keep the data set as it was
 when they began: where a script changes it between epochs, they are started anew, and it is said.
 
+A global variable that the samples depend on and that the script changes between epochs, as the
+number of the epoch, cannot be seen: workers that live on keep its first value. Do not use it there.
+
 ## By hand
 One argument of the DataLoader.
 """
@@ -110,4 +113,4 @@ class Kept:
             loader._iterator._shutdown_workers()
             loader._iterator = None
             vars(loader)["persistent_workers"] = False  # the loader itself lets nobody set it
-            self._training.refused(NAME, changed(what))
+            self._training.ended(NAME, changed(what))

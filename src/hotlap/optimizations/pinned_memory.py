@@ -7,7 +7,7 @@ Makes the training loader with `pin_memory=True`.
 Copies to the device are faster, and can run beside the computation (see non-blocking-copy).
 
 ## When it does not help
-Small batches: pinning them costs a thread and a copy more.
+Small batches: pinning them costs a thread and a copy more. Without a GPU torch pins nothing.
 
 ## By hand
 One argument of the DataLoader.
@@ -55,8 +55,16 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 def install(training: Training, settings: dict[str, Any]) -> None:
     def change(arguments: dict[str, Any]) -> None:
+        if not _has_device(training.torch):
+            training.refused(NAME, "there is no GPU")
+            return
         if arguments.get("pin_memory"):
             training.applied(NAME, "pin_memory=True")
         arguments["pin_memory"] = True
 
     training.change_loaders(NAME, change)
+
+
+def _has_device(torch: Any) -> bool:
+    """As a loader asks that pins: older torch knows no accelerators but CUDA."""
+    return bool(getattr(torch, "accelerator", torch.cuda).is_available())

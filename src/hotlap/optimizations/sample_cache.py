@@ -16,6 +16,10 @@ Reading, decoding and resizing the same image in every epoch.
 The first epoch, which fills the cache: the table shows the speed of the later ones. Training for a
 single epoch. Data much larger than the memory. Samples whose cost is in their random transforms.
 
+A data set whose samples depend on something outside it that the script changes while it trains, as
+a global variable of its module with the number of the epoch, cannot be told from others: it would
+get the samples of the first epoch in all of them. Do not use it there.
+
 ## By hand
 `hotlap.data.Tiered` around the data set; it can keep samples on disk and on the device as well.
 """

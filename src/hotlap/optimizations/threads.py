@@ -76,10 +76,10 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     number = int(settings.get("threads", 1))
     training.torch.set_num_threads(number)
+    training.applied(NAME, f"{number} threads")
 
     def again(module: Any) -> None:
         training.torch.set_num_threads(number)
-        training.applied(NAME, f"{number} threads")
 
     def change(arguments: dict[str, Any]) -> None:
         own = arguments.get("worker_init_fn")
@@ -95,12 +95,12 @@ class InWorkers:
     """Begins a loader worker as the script wants it, and then limits its threads."""
 
     def __init__(self, own: Any, threads: int) -> None:
-        self._own = own
+        self.own = own
         self._threads = threads
 
     def __call__(self, worker: int) -> None:
-        if self._own is not None:
-            self._own(worker)
+        if self.own is not None:
+            self.own(worker)
         limit(self._threads)
 
 

@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hotlap.probes import writing
 Call = Callable[..., Any]
 Arguments = dict[str, Any]
 APPLIED, REFUSED = "applied", "refused"
+EXCEPT, UNTIL = "except", "until"  # applied, but not everywhere; not to the end
 FOLDER = "applied"
 
 
@@ -31,6 +33,7 @@ class Training:
         self.folder = folder
         self.forgiving = forgiving  # training for real: what cannot be done is left out and said
         self.done: dict[str, dict[str, Any]] = {}
+        self._places: Counter[str] = Counter()  # loaders, models, optimizers it is applied to
         self._loader_changes: list[tuple[str, Callable[[Arguments], None]]] = []
         self._optimizer_changes: list[tuple[str, Callable[[type, Arguments], None]]] = []
         self._made: list[Callable[[Any], None]] = []
@@ -47,7 +50,10 @@ class Training:
     # What was done ---------------------------------------------------------------------------
 
     def applied(self, name: str, detail: str = "") -> None:
+        self._places[name] += 1
         self._say(name, APPLIED, detail)
+        if UNTIL in self.done[name]:  # ended for one loader, and here is the next
+            self._limit(name, EXCEPT, self.done[name].pop(UNTIL))
 
     def refused(self, name: str, why: str) -> None:
         self._say(name, REFUSED, why)
@@ -56,6 +62,11 @@ class Training:
         """It was applied, or would have been, and from here on it is not."""
         self.done[name] = {**self.done.get(name, {}), "status": REFUSED, "detail": why}
         self.write()
+
+    def ended(self, name: str, why: str) -> None:
+        """For one of those it was applied to; where that was the last one, it has ended."""
+        self._places[name] -= 1
+        self._limit(name, EXCEPT if self._places[name] > 0 else UNTIL, why)
 
     def count(self, name: str, what: str, number: int) -> None:
         """A figure that belongs to it: optimizer steps skipped, batches copied ahead."""
@@ -66,9 +77,13 @@ class Training:
         if before is not None and (before["status"], before["detail"]) == (status, detail):
             return
         if before is not None and before["status"] == APPLIED and status == REFUSED:
-            before.setdefault("except", detail)  # applied somewhere, not everywhere
+            self._limit(name, EXCEPT, detail)
         else:
             self.done[name] = {**(before or {}), "status": status, "detail": detail}
+            self.write()
+
+    def _limit(self, name: str, limit: str, why: str) -> None:
+        self.done.setdefault(name, {"status": APPLIED, "detail": ""}).setdefault(limit, why)
         self.write()
 
     def write(self) -> None:

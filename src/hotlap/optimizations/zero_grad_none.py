@@ -1,14 +1,17 @@
 """Gradients are dropped between steps instead of being overwritten with zeros.
 
 ## What it does
-Turns `zero_grad(set_to_none=False)` into torch's default, `True`.
+Turns `zero_grad(set_to_none=False)` into torch's default, `True`. What torch does otherwise then is
+made up for: a parameter that gets no gradient from the next backward pass has zeros after it, so
+that momentum and weight decay go on for it. Gradients that are views, or that the script holds on
+to, are overwritten as before.
 
 ## Why it helps
 No kernel has to fill the gradients, and the first one of a step is stored instead of added.
 
 ## When it does not help
-Scripts that leave the default alone; ones that read gradients after `zero_grad` fail, and the row
-says so.
+Scripts that leave the default alone, and ones in which most parameters get no gradient in a step.
+Ones that read gradients between `zero_grad` and the backward pass fail, and the row says so.
 
 ## By hand
 Leave the argument out.
@@ -17,6 +20,9 @@ Leave the argument out.
 from __future__ import annotations
 
 import functools
+import sys
+import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading
@@ -30,6 +36,7 @@ NUMERICS = "identical"
 CONFLICTS: tuple[str, ...] = ("gradient-accumulation",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+HELD = "the script holds on to its gradients"
 ALREADY = "the script already lets gradients go (torch's default)"
 
 
@@ -52,20 +59,105 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
     torch = training.torch
+    dropped = Dropped(torch)
     for owner in (torch.optim.Optimizer, torch.nn.Module):
-        _change(training, owner)
+        _change(training, owner, dropped)
+    _make_up_after_backward(torch, dropped)
+    register_optimizer_step_pre_hook(lambda *_: dropped.make_up())
 
 
-def _change(training: Training, owner: Any) -> None:
+def _change(training: Training, owner: Any, dropped: Dropped) -> None:
     plain = owner.zero_grad
 
     @functools.wraps(plain)
     def zero_grad(this: Any, set_to_none: bool = True) -> None:
-        plain(this, set_to_none=True)
-        if not set_to_none:
+        if set_to_none:
+            dropped.forget(_parameters(this))
+            plain(this, set_to_none=True)
+            if NAME not in training.done:
+                training.refused(NAME, ALREADY)
+            return
+        went, held = dropped.drop(_parameters(this))
+        plain(this, set_to_none=False)  # those that are held
+        if went:
             training.applied(NAME)
-        elif NAME not in training.done:
-            training.refused(NAME, ALREADY)
+        elif held:
+            training.refused(NAME, HELD)
 
     owner.zero_grad = zero_grad
+
+
+def _parameters(owner: Any) -> Iterator[Any]:
+    if hasattr(owner, "param_groups"):
+        return (one for group in owner.param_groups for one in group["params"])
+    return iter(owner.parameters())
+
+
+def _make_up_after_backward(torch: Any, dropped: Dropped) -> None:
+    plain = torch.autograd.backward
+
+    @functools.wraps(plain)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            dropped.make_up()
+
+    torch.autograd.backward = backward
+
+
+class Dropped:
+    """Parameters whose gradients would be zeros now, and are not there."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._kind = torch.nn.Parameter
+        self._waiting: dict[int, weakref.ref[Any]] = {}
+        self._alone = self._references_of_torchs_own()
+
+    def _references_of_torchs_own(self) -> int:
+        """Where nobody holds a gradient: it differs between versions of torch and Python."""
+        parameter = self._kind(self._torch.zeros(1))
+        parameter.grad = self._torch.zeros(1)
+        return sys.getrefcount(parameter.grad)
+
+    def drop(self, parameters: Iterator[Any]) -> tuple[int, int]:
+        """How many gradients went, and how many have to stay."""
+        went = held = 0
+        for one in parameters:
+            if one.grad is None:
+                continue
+            if sys.getrefcount(one.grad) > self._alone or not self._ordinary(one):
+                held += 1
+                continue
+            one.grad = None
+            self._waiting[id(one)] = weakref.ref(one)
+            went += 1
+        return went, held
+
+    def _ordinary(self, parameter: Any) -> bool:
+        """Whether zeros like the parameter are what its gradient would have become."""
+        gradient = parameter.grad
+        return (
+            issubclass(type(parameter), self._kind)
+            and type(gradient) is self._torch.Tensor
+            and gradient.layout is self._torch.strided
+            and gradient.dtype is parameter.dtype
+            and not gradient._is_view()
+        )
+
+    def forget(self, parameters: Iterator[Any]) -> None:
+        """The script itself lets these gradients go."""
+        for one in parameters if self._waiting else ():
+            self._waiting.pop(id(one), None)
+
+    def make_up(self) -> None:
+        """Zeros for those that have got no gradient."""
+        waiting, self._waiting = self._waiting, {}
+        for reference in waiting.values():
+            one = reference()
+            if one is not None and one.grad is None:
+                one.grad = self._torch.zeros_like(one)

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hotlap import optimizations, stats
-from hotlap.optimizations.training import APPLIED, FOLDER
+from hotlap.optimizations.training import APPLIED, EXCEPT, FOLDER, UNTIL
 from hotlap.recipes import Recipe
 from hotlap.records import Ending, Record
 from hotlap.settings import Limits
@@ -137,6 +137,33 @@ def _said(
 def read_applied(path: Path, pids: set[int] | None = None) -> tuple[dict[str, str], dict[str, str]]:
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
+    for name, said in _notes(path, pids):
+        detail = str(said.get("detail", ""))
+        skipped = said.get("skipped_steps")
+        if skipped:
+            detail += f"; {skipped} steps skipped by overflow"
+        (applied if said.get("status") == APPLIED else refused)[name] = detail
+    return applied, refused
+
+
+def read_limits(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Of what was applied: why not to the end of training, and why not everywhere.
+
+    What ended in one process and went on in another was not everywhere.
+    """
+    ended: dict[str, str] = {}
+    in_part: dict[str, str] = {}
+    notes = [(name, said) for name, said in _notes(path, None) if said.get("status") == APPLIED]
+    for name, said in notes:
+        everywhere = all(UNTIL in other for one, other in notes if one == name)
+        why = said.get(UNTIL) or said.get(EXCEPT)
+        if why is not None:
+            (ended if everywhere else in_part).setdefault(name, str(why))
+    return ended, in_part
+
+
+def _notes(path: Path, pids: set[int] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What each process noted about each optimization."""
     for file in sorted((path / FOLDER).glob("*.json")):
         if pids is not None and (not file.stem.isdigit() or int(file.stem) not in pids):
             continue
@@ -145,14 +172,8 @@ def read_applied(path: Path, pids: set[int] | None = None) -> tuple[dict[str, st
         except (OSError, ValueError):
             continue
         for name, said in content.items() if isinstance(content, dict) else ():
-            if not isinstance(said, dict):
-                continue
-            detail = str(said.get("detail", ""))
-            skipped = said.get("skipped_steps")
-            if skipped:
-                detail += f"; {skipped} steps skipped by overflow"
-            (applied if said.get("status") == APPLIED else refused)[str(name)] = detail
-    return applied, refused
+            if isinstance(said, dict):
+                yield str(name), said
 
 
 def as_run(measured: Measured, folder: TrialFolder, *, cold: bool, seed: int = 0) -> Run:

@@ -331,10 +331,10 @@ HIDDEN = numpy.random.default_rng(0)
 
 
 class Shaken:
-    """Draws from a generator that it does not hold."""
+    """Draws from a generator that it neither holds nor names."""
 
     def __call__(self, image):
-        drawn = HIDDEN.integers(0, 256, (8, 8, 3), dtype=numpy.uint8)
+        drawn = globals()["HIDDEN"].integers(0, 256, (8, 8, 3), dtype=numpy.uint8)
         return Image.fromarray(drawn ^ numpy.asarray(image.resize((8, 8))))
 
 

@@ -167,7 +167,10 @@ class Own(DataLoader):
 
 data = torch.arange(8.0)
 before = {made}
+gpus = getattr(torch, "accelerator", None) or torch.cuda
+really, gpus.is_available = gpus.is_available, lambda: True
 _, _, after = apply({{"pinned-memory": {{}}}}, loader=before)
+gpus.is_available = really
 """
         + """
 warnings.simplefilter("ignore")  # there is nothing to pin for

@@ -130,6 +130,44 @@ def test_random_numbers_of_the_script_are_not_touched(train):
     assert train(THREADS, script).told == train({}, script).told
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "numpy.random.default_rng(0)",
+        "numpy.random.RandomState(0)",
+        "random.Random(0)",
+        "torch.Generator()",
+    ],
+)
+@pytest.mark.parametrize("random", ["Noisy(generator)", "Stored(Noise(generator))"])
+def test_a_generator_of_the_data_set_goes_on_as_if_nothing_was_fetched(train, made, random):
+    script = f"""
+import numpy, random
+
+class Noise:
+    def __init__(self, generator):
+        self.generator = generator
+
+    def __call__(self, value):
+        if isinstance(self.generator, torch.Generator):
+            return value + torch.rand(1, generator=self.generator)
+        return value + self.generator.random()
+
+class Noisy(Stored):
+    def __init__(self, generator):
+        super().__init__()
+        self.noise = Noise(generator)
+
+    def __getitem__(self, index):
+        return self.noise(super().__getitem__(index))
+
+generator = {made}
+DataLoader({random}, batch_size=8)
+told["drawn"] = [float(Noise(generator)(0.0)) for _ in range(3)]
+"""
+    assert train(THREADS, DATA + script).told == train({}, DATA + script).told
+
+
 FILE = """
 from torch.utils.data import Dataset
 Path("blob").write_bytes(b"".join(bytes([i % 251]) * 3072 for i in range(512)))

@@ -218,4 +218,4 @@ told["then"] = [content(loader), content(loader)]
     assert flat(served.told["first"]) == pytest.approx(flat(plain.told["first"]), abs=1e-5)
     assert served.told["then"] == plain.told["then"]
     told = f"the script changes `{name}` of its data set while it trains"
-    assert served.done["device-input"]["except"] == told
+    assert served.done["device-input"]["until"] == told

@@ -1,5 +1,6 @@
 """fused-optimizer: the flag, and that everything around it works as before."""
 
+import numpy as np
 import pytest
 
 FUSED = {"fused-optimizer": {}}
@@ -202,3 +203,128 @@ told["weights"] = weights()
     assert fused.told["group"] == [True, 0.5]
     assert fused.told["saved"] is None  # the script's own dict
     assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-5)
+
+
+HEADS = """
+trunk = nn.Linear(4, 8)
+heads = nn.ModuleList(nn.Linear(8, 1) for _ in range(3))
+model = nn.ModuleList([trunk, *heads])
+
+def weights():
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+
+def loss(number):
+    return heads[number // 2 % 3](trunk(torch.randn(16, 4)).tanh()).square().mean()
+
+def train(optimizer):
+    for number in range(12):
+        optimizer.zero_grad()
+        loss(number).backward()
+        optimizer.step()
+    told["weights"] = weights()
+    told["flags"] = [optimizer.param_groups[0].get(name) for name in ("fused", "foreach")]
+    told["momentum"] = [
+        state["momentum_buffer"].tolist()
+        for state in optimizer.state.values() if "momentum_buffer" in state
+    ]
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.optim.SGD(model.parameters(), 0.1, 0.9, nesterov=True, weight_decay=0.1)",
+        "torch.optim.Adam(model.parameters(), 0.01)",
+        "torch.optim.AdamW(model.parameters(), 0.01, amsgrad=True)",
+        "torch.optim.Adagrad(model.parameters(), 0.1)",
+    ],
+)
+def test_parameters_that_get_gradients_later_than_others_stay_fused(train, made):
+    script = HEADS + f"train({made})\n"
+    plain, fused = train({}, script), train(FUSED, script)
+    assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-6)
+    assert len(fused.told["momentum"]) == len(plain.told["momentum"])
+    for ours, theirs in zip(fused.told["momentum"], plain.told["momentum"], strict=True):
+        assert np.allclose(ours, theirs, atol=1e-6)
+    assert fused.told["flags"] == [True, None]
+    assert fused.done["fused-optimizer"]["status"] == "applied"
+
+
+def test_with_dampening_a_late_gradient_makes_the_optimizer_plain_again(train):
+    script = HEADS + "train(torch.optim.SGD(model.parameters(), 0.1, 0.9, dampening=0.5))\n"
+    plain, fused = train({}, script), train(FUSED, script)
+    assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-6)
+    assert fused.told["flags"] == plain.told["flags"] == [None, None]
+    assert fused.done["fused-optimizer"]["status"] == "refused"
+    assert "begin later" in fused.done["fused-optimizer"]["detail"]
+
+
+SPARSE = """
+warnings.simplefilter("ignore")  # torch warns of its own sparse tensors
+words, head = nn.Embedding(20, 4, sparse=True), nn.Linear(4, 1)
+groups = [{"params": head.parameters()}, {"params": words.parameters(), "lr": 0.2}]
+optimizer = torch.optim.KIND(groups, lr=0.1)
+other = nn.Linear(4, 1)
+BESIDE
+
+def loss():
+    optimizer.zero_grad()
+    loss = head(words(torch.randint(0, 20, (8, 3))).mean(1)).square().mean()
+    loss.backward()
+    return loss
+
+for number in range(4):
+    STEP
+told["weights"] = [p.flatten().tolist() for p in (words.weight, head.weight, head.bias)]
+told["flags"] = [group["fused"] for group in optimizer.param_groups]
+told["scales"] = getattr(optimizer, "_step_supports_amp_scaling", False)
+"""
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adagrad"])
+@pytest.mark.parametrize("step", ["loss(); optimizer.step()", "optimizer.step(loss)"])
+def test_sparse_gradients_make_the_optimizer_plain_again(train, kind, step):
+    script = SPARSE.replace("KIND", kind).replace("STEP", step).replace("BESIDE", "")
+    plain, fused = train({}, script), train(FUSED, script)
+    for ours, theirs in zip(fused.told["weights"], plain.told["weights"], strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-6)
+    assert (fused.told["flags"], fused.told["scales"]) == ([None, None], False)
+    why = f"{kind}: it has sparse gradients, which the fused update does not take"
+    assert fused.done["fused-optimizer"] == {"status": "refused", "detail": why}
+
+
+def test_another_optimizer_stays_fused_beside_one_with_sparse_gradients(train):
+    beside = "kept = torch.optim.Adam(other.parameters())"
+    script = SPARSE.replace("KIND", "SGD").replace("STEP", "optimizer.step(loss)")
+    run = train(FUSED, script.replace("BESIDE", beside))
+    assert run.done["fused-optimizer"]["status"] == "applied"
+    assert "sparse gradients" in run.done["fused-optimizer"]["except"]
+
+
+def test_complex_parameters_are_updated_by_the_plain_optimizer(train):
+    script = """
+turns = nn.Parameter(torch.ones(3, dtype=torch.complex64))
+optimizer = torch.optim.SGD([turns], lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    (turns * (1 + 2j)).abs().square().sum().backward()
+    optimizer.step()
+told["weights"] = torch.view_as_real(turns).flatten().tolist()
+"""
+    plain, fused = train({}, script), train(FUSED, script)
+    assert fused.told == plain.told
+    assert "complex" in fused.done["fused-optimizer"]["detail"]
+
+
+def test_adagrad_with_a_scaler_leaves_unscaling_to_it(train):
+    script = """
+model = nn.Linear(4, 1)
+BEFORE
+optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
+AFTER
+told["scales"] = getattr(optimizer, "_step_supports_amp_scaling", False)
+"""
+    scaler = "scaler = torch.amp.GradScaler('cpu')"
+    for before, after in ((scaler, ""), ("", scaler)):
+        run = train(FUSED, script.replace("BEFORE", before).replace("AFTER", after))
+        assert run.told["scales"] is False

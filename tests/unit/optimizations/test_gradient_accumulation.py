@@ -50,6 +50,46 @@ for epoch in range(2):
     )
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        'nn.MSELoss(reduction="sum")(model(x), y)',
+        'nn.functional.smooth_l1_loss(model(x), y, reduction="sum") - 0.1 * model(x).sum()',
+        'nn.MSELoss(reduction="sum")(model(x), y) / len(x)',
+    ],
+)
+def test_a_summed_loss_is_summed_over_the_parts(train, loss):
+    both(
+        train,
+        f"""
+for group in optimizer.param_groups:
+    group["lr"] = 0.001
+for x, y in loader:
+    sizes.append(len(x))
+    optimizer.zero_grad()
+    ({loss}).backward()
+    optimizer.step()
+""",
+        updates=4,
+    )
+
+
+def test_batches_of_a_batch_sampler_are_left_whole(train):
+    run = train(
+        PARTS,
+        """
+from torch.utils.data import BatchSampler, SequentialSampler
+
+data = TensorDataset(torch.randn(64, 4))
+sampler = BatchSampler(SequentialSampler(data), 16, False)
+told["sizes"] = [len(x) for (x,) in DataLoader(data, batch_sampler=sampler)]
+""",
+    )
+    assert run.told["sizes"] == [16] * 4
+    why = "the loader's batches are made by a batch sampler"
+    assert run.done["gradient-accumulation"] == {"status": "refused", "detail": why}
+
+
 def test_several_backward_passes_for_each_step_are_one_part(train):
     both(
         train,

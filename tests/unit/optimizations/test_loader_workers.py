@@ -1,5 +1,7 @@
 """loader-workers: what becomes of DataLoaders that a script makes."""
 
+import pytest
+
 WORKERS = {"loader-workers": {"workers": 2}}
 DATA = "data = TensorDataset(torch.arange(32.0))\n"
 
@@ -163,3 +165,140 @@ def test_the_signature_of_a_loader_stays(train):
         """,
     )
     assert run.told["names"][:5] == ["self", "dataset", "batch_size", "shuffle", "sampler"]
+
+
+HOLDING = """
+import functools, io, mmap, random, tempfile
+import numpy
+from torch.utils.data import ConcatDataset, Dataset, Subset
+
+rng = numpy.random.default_rng(0)
+file = tempfile.TemporaryFile()
+file.write(bytes(64))
+file.flush()
+
+class Data(Dataset):
+    def __init__(self, held=None, transform=None):
+        self.held, self.transform = held, transform
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return index
+
+class FromOutside(Data):
+    def __getitem__(self, index):
+        return rng.random()
+
+class Noise:
+    def __init__(self, generator):
+        self.generator = generator
+
+    def __call__(self, value):
+        return value
+
+def plain(value):
+    return random.choice([value]) + numpy.random.normal() + torch.rand(())
+
+choice, seed = random.choice, numpy.random.seed
+
+def shared(value):
+    return choice([value]), seed(0)
+
+data = MADE
+told["workers"] = DataLoader(data, batch_size=4, shuffle=True, OPTIONS).num_workers
+"""
+
+
+def workers(train, made, options="", recipe=WORKERS):
+    run = train(recipe, HOLDING.replace("MADE", made).replace("OPTIONS", options))
+    return run.told["workers"], run.done["loader-workers"]
+
+
+@pytest.mark.parametrize(
+    ("made", "where"),
+    [
+        ("Data(numpy.random.default_rng(0))", "held"),
+        ("Data(numpy.random.RandomState(0))", "held"),
+        ("Data(random.Random(0))", "held"),
+        ("Data(torch.Generator())", "held"),
+        ("Data(transform=Noise(random.Random(0)))", "transform.generator"),
+        ("Data(transform=[plain, functools.partial(plain, rng)])", "transform[1][0]"),
+        ("Subset(ConcatDataset([Data(random.Random(0))]), [0, 1])", "dataset.datasets[0].held"),
+        ("FromOutside()", "__getitem__.rng"),
+    ],
+)
+def test_a_data_set_with_a_random_generator_of_its_own_gets_no_workers(train, made, where):
+    number, done = workers(train, made)
+    assert number == 0
+    why = f"{where} is a random generator, and each worker would repeat it in every epoch"
+    assert done == {"status": "refused", "detail": why}
+
+
+@pytest.mark.parametrize("made", ["Data(file)", "Subset(Data([file]), [0, 1])"])
+def test_a_data_set_with_an_open_file_gets_no_workers(train, made):
+    number, done = workers(train, made)
+    assert number == 0
+    assert done["status"] == "refused"
+    assert done["detail"].endswith("is an open BufferedRandom, which workers cannot share")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "Data(plain)",
+        "Data(transform=shared)",
+        "Data(random.SystemRandom())",
+        "Data(io.BytesIO(bytes(9)))",
+        "Data(mmap.mmap(file.fileno(), 0))",
+        "Data(numpy.random.SeedSequence(0))",
+    ],
+)
+def test_what_workers_can_share_is_no_reason(train, made):
+    assert workers(train, made)[0] == 2
+
+
+def test_a_data_set_that_cannot_be_looked_at_gets_no_workers(train):
+    made = "Data(type('Odd', (), {'__class__': property(lambda self: 1 / 0)})())"
+    number, done = workers(train, made)
+    assert number == 0
+    assert done["detail"].endswith("cannot be told: division by zero")
+
+
+@pytest.mark.parametrize("options", ["num_workers=1", "worker_init_fn=print"])
+@pytest.mark.parametrize("made", ["Data(random.Random(0))", "Data(file)"])
+def test_a_script_that_is_made_for_workers_may_have_others(train, made, options):
+    assert workers(train, made, options)[0] == 2
+
+
+def test_limiting_the_threads_of_workers_does_not_make_a_script_for_them(train):
+    recipe = {"threads": {"threads": 1, "worker-threads": 1}, **WORKERS}
+    assert workers(train, "Data(random.Random(0))", recipe=recipe)[0] == 0
+
+
+def test_caches_of_ours_stand_between_a_data_set_and_its_workers(train):
+    recipe = {"sample-cache": {"percent": 1}, "concurrent-fetch": {"threads": 2}, **WORKERS}
+    script = """
+import random, time
+from torch.utils.data import Dataset
+
+class Slow(Dataset):
+    def __init__(self, held):
+        self.held = held
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        time.sleep(0.001)
+        return torch.full((10,), index)
+
+told["workers"] = [
+    DataLoader(Slow(held), batch_size=4, shuffle=True).num_workers
+    for held in (None, random.Random(0))
+]
+"""
+    run = train(recipe, script)
+    assert run.told["workers"] == [2, 0]
+    assert run.done["sample-cache"]["status"] == "applied"

@@ -70,7 +70,7 @@ for epoch in range(4):
 def test_workers_see_what_a_script_changes_on_its_data_set(train):
     run = train(PERSISTENT, CHANGING)
     assert run.told["epochs"] == [[0], [0], [1], [1]]
-    assert "the script changes `epoch`" in str(run.done["persistent-workers"]["except"])
+    assert "the script changes `epoch`" in str(run.done["persistent-workers"]["until"])
 
 
 def test_workers_that_the_script_keeps_stay_as_they_are(train):

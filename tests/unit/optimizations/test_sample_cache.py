@@ -136,4 +136,4 @@ def test_what_the_script_changes_on_its_data_set_changes_the_samples(train, name
     plain, cached = train({}, script), train(CACHE, script)
     assert cached.told == plain.told
     done = cached.done["sample-cache"]
-    assert done["except"] == f"the script changes `{name}` of its data set while it trains"
+    assert done["until"] == f"the script changes `{name}` of its data set while it trains"

@@ -19,6 +19,12 @@ def test_the_number_stands_when_training_starts(train):
     assert run.done["threads"] == {"status": "applied", "detail": "3 threads"}
 
 
+def test_a_script_that_trains_nothing_has_the_number_as_well(train):
+    run = train({"threads": {"threads": 3}}, "told['number'] = torch.get_num_threads()\n")
+    assert run.told == {"number": 3}
+    assert run.done["threads"] == {"status": "applied", "detail": "3 threads"}
+
+
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_are_limited_after_the_scripts_own_beginning(train, tmp_path, context):
     (tmp_path / "cv2.py").write_text("def setNumThreads(number): global threads; threads = number")

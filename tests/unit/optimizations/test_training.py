@@ -32,6 +32,25 @@ def test_applied_somewhere_and_refused_elsewhere_is_applied(training):
     }
 
 
+def test_what_ends_for_the_only_one_it_was_applied_to_was_applied_until_then(training):
+    training.applied("sample-cache", "dataset=Tiered")
+    training.ended("sample-cache", "the script changes `epoch`")
+    applied = {"status": "applied", "detail": "dataset=Tiered"}
+    assert noted(training)["sample-cache"] == {**applied, "until": "the script changes `epoch`"}
+
+
+@pytest.mark.parametrize("again", ["before", "after"])
+def test_what_ends_for_one_of_several_goes_on_elsewhere(training, again):
+    training.applied("sample-cache", "dataset=Tiered")
+    if again == "before":
+        training.applied("sample-cache", "dataset=Tiered")
+    training.ended("sample-cache", "the script changes `epoch`")
+    if again == "after":
+        training.applied("sample-cache", "dataset=Tiered")
+    applied = {"status": "applied", "detail": "dataset=Tiered"}
+    assert noted(training)["sample-cache"] == {**applied, "except": "the script changes `epoch`"}
+
+
 def test_refused_first_and_applied_later_is_applied(training):
     training.refused("loader-workers", "streams")
     training.applied("loader-workers", "num_workers=2")

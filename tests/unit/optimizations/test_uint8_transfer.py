@@ -194,4 +194,4 @@ told["own"] = loader.dataset is data
     assert flat(run.told.pop("first")) == pytest.approx(flat(plain.told.pop("first")), abs=1e-5)
     assert run.told == plain.told
     told = f"the script changes `{name}` of its data set while it trains"
-    assert run.done["uint8-transfer"]["except"] == told
+    assert run.done["uint8-transfer"]["until"] == told

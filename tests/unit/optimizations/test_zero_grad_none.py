@@ -1,23 +1,34 @@
-"""zero-grad-none: gradients go instead of becoming zeros."""
+"""zero-grad-none: gradients go instead of becoming zeros, and nobody can tell."""
+
+import pytest
+
+NONE = {"zero-grad-none": {}}
+GONE = """
+kept = torch.Tensor.grad  # torch's own way to a gradient
+
+def gone(parameter):
+    return kept.__get__(parameter) is None
+"""
 
 
 def test_gradients_go_whatever_the_script_asks_for(train):
     run = train(
-        {"zero-grad-none": {}},
-        """
-        model = nn.Linear(4, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        clearing = {
-            "optimizer": lambda: optimizer.zero_grad(set_to_none=False),
-            "by place": lambda: optimizer.zero_grad(False),
-            "default": lambda: optimizer.zero_grad(),
-            "model": lambda: model.zero_grad(set_to_none=False),
-        }
-        for name, clear in clearing.items():
-            model(torch.ones(2, 4)).sum().backward()
-            clear()
-            told[name] = model.weight.grad is None
-        """,
+        NONE,
+        GONE
+        + """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+clearing = {
+    "optimizer": lambda: optimizer.zero_grad(set_to_none=False),
+    "by place": lambda: optimizer.zero_grad(False),
+    "default": lambda: optimizer.zero_grad(),
+    "model": lambda: model.zero_grad(set_to_none=False),
+}
+for name, clear in clearing.items():
+    model(torch.ones(2, 4)).sum().backward()
+    clear()
+    told[name] = gone(model.weight)
+""",
     )
     assert run.told == dict.fromkeys(("optimizer", "by place", "default", "model"), True)
     assert run.done["zero-grad-none"]["status"] == "applied"
@@ -25,7 +36,7 @@ def test_gradients_go_whatever_the_script_asks_for(train):
 
 def test_a_script_that_lets_them_go_by_itself_is_told_so(train):
     run = train(
-        {"zero-grad-none": {}},
+        NONE,
         """
         model = nn.Linear(4, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -35,3 +46,135 @@ def test_a_script_that_lets_them_go_by_itself_is_told_so(train):
     )
     why = "the script already lets gradients go (torch's default)"
     assert run.done["zero-grad-none"] == {"status": "refused", "detail": why}
+
+
+HEADS = """
+trunk = nn.Linear(4, 8)
+heads = nn.ModuleList(nn.Linear(8, 1) for _ in range(3))
+model = nn.ModuleList([trunk, *heads])
+
+def weights():
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+
+def loss(number):
+    return heads[number // 2 % 3](trunk(torch.randn(16, 4)).tanh()).square().mean()
+
+class Own(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
+        for p in self.param_groups[0]["params"]:
+            p.mul_(0.9 if p.grad is not None else 0.5)
+
+optimizer = MADE
+
+def closure():
+    optimizer.zero_grad(set_to_none=False)
+    result = loss(number)
+    result.backward()
+    return result
+
+for number in range(12):
+    STEP
+told["weights"] = weights()
+told["none"] = [p.grad is None for p in model.parameters()]
+"""
+PLAIN_STEP = "closure(); optimizer.step()"
+
+
+@pytest.mark.parametrize(
+    ("made", "step"),
+    [
+        ("torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=0.1)", PLAIN_STEP),
+        ("torch.optim.SGD(model.parameters(), 0.1, 0.9)", "optimizer.step(closure)"),
+        ("torch.optim.AdamW(model.parameters(), 0.01)", PLAIN_STEP),
+        ("Own(model.parameters())", PLAIN_STEP),
+        ("Own(model.parameters())", "optimizer.step(closure)"),
+        (  # a step without a backward pass: momentum goes on
+            "torch.optim.SGD(model.parameters(), 0.1, 0.9)",
+            PLAIN_STEP + "; optimizer.zero_grad(False); optimizer.step()",
+        ),
+    ],
+)
+def test_parameters_not_used_in_every_step_are_trained_as_before(train, made, step):
+    script = HEADS.replace("MADE", made).replace("STEP", step)
+    plain, ours = train({}, script), train(NONE, script)
+    assert ours.told == plain.told
+    assert ours.done["zero-grad-none"]["status"] == "applied"
+
+
+GRADIENTS = """
+model = nn.Linear(4, 1)
+never = nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*model.parameters(), *never.parameters()], lr=0.1)
+x = torch.ones(2, 4)
+model(x).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        "model.weight.grad = torch.ones(1, 4); model(x).sum().backward(); optimizer.step()",
+        "optimizer.zero_grad(); optimizer.step()",
+        "optimizer.step()",
+        "model = torch.compile(model, backend='eager'); model(x).sum().backward()",
+    ],
+)
+def test_after_a_backward_pass_or_a_step_everything_is_as_it_would_have_been(train, goes_on):
+    script = f"""
+optimizer.zero_grad(set_to_none=False)
+{goes_on}
+told["weight"] = model.weight.tolist()
+told["none"] = [p.grad is None for p in (*model.parameters(), *never.parameters())]
+"""
+    plain, ours = train({}, GRADIENTS + script), train(NONE, GRADIENTS + script)
+    assert ours.told == plain.told
+    assert ours.done["zero-grad-none"]["status"] == "applied"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "held = [p.grad for p in model.parameters()]",
+        """
+held = torch.ones(5)
+model.weight.grad, model.bias.grad = held[:4].view(1, 4), held[4:]
+""",
+    ],
+)
+def test_gradients_that_the_script_holds_are_overwritten_as_it_asks(train, held):
+    script = f"""
+{held}
+optimizer.zero_grad(set_to_none=False)
+told["held"] = [one.sum().item() for one in held]
+(3 * model(x)).sum().backward()
+told["again"] = [one.sum().item() for one in held]
+"""
+    plain, ours = train({}, GRADIENTS + script), train(NONE, GRADIENTS + script)
+    assert ours.told == plain.told
+    assert ours.done["zero-grad-none"]["detail"] == "the script holds on to its gradients"
+
+
+def test_no_parameter_is_kept_alive_by_it(train):
+    run = train(
+        NONE,
+        """
+        import gc, weakref
+
+        model = nn.Linear(4, 1)
+        model(torch.ones(2, 4)).sum().backward()
+        model.zero_grad(set_to_none=False)
+        reference = weakref.ref(model.weight)
+        del model
+        gc.collect()
+        told["gone"] = reference() is None
+        nn.Linear(4, 1)(torch.ones(2, 4)).sum().backward()
+        """,
+    )
+    assert run.told == {"gone": True}

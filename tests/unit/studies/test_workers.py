@@ -94,4 +94,6 @@ def test_loading_and_computing_add_up_to_the_epoch_however_much_the_runs_differ(
     for row in rows[:2]:
         parts = row.number("loading_seconds") + row.number("training_seconds")
         assert parts == pytest.approx(row.number("total_seconds"))
-    assert rows[1].number("training_seconds") == pytest.approx(9 * rows[1].number("loading_seconds"))
+    assert rows[1].number("training_seconds") == pytest.approx(
+        9 * rows[1].number("loading_seconds")
+    )

@@ -98,6 +98,20 @@ def test_garbage_about_what_was_applied_is_not_believed(folder: TrialFolder, con
     assert applied == {}
 
 
+def test_what_ended_in_every_process_has_ended_and_else_it_was_applied_in_part(
+    folder: TrialFolder,
+) -> None:
+    applied = {"status": "applied", "detail": ""}
+    ended, limited = {**applied, "until": "it ended"}, {**applied, "except": "no workers"}
+    refused = {"status": "refused", "detail": "no loader"}
+    say(folder, 1, {"a": ended, "b": ended, "c": limited, "d": refused, "e": applied})
+    say(folder, 2, {"a": ended, "b": applied, "c": applied, "e": applied})
+    assert measuring.read_limits(folder.path) == (
+        {"a": "it ended"},
+        {"b": "it ended", "c": "no workers"},
+    )
+
+
 def test_skipped_steps_are_told(folder: TrialFolder) -> None:
     say(folder, 1, {"precision-fp16": {"status": "applied", "detail": "Net", "skipped_steps": 2}})
     applied, _ = measuring.read_applied(folder.path)

@@ -1,0 +1,97 @@
+"""All that can be reached from a data set, to find what it must not share or must not move.
+
+Attributes, containers, wrapped data sets, the functions it calls and what they remember are looked
+at. Libraries are not imported: what they made is known by the name of its module. What data sets of
+hotlap keep for themselves is left out: it is made for threads and workers.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import gc
+import itertools
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from typing import Any
+
+DEEPEST = 8
+MOST, MOST_OF_ALL = 1000, 50_000  # entries of a container, and objects
+# Clients of these are made for threads; the others are nothing that samples are read from.
+CLIENTS = ("requests", "urllib3", "httpx", "aiohttp", "boto3", "botocore", "google", "fsspec")
+ASIDE = (*CLIENTS, "logging", "asyncio", "threading", "_thread", "concurrent", "multiprocessing")
+OURS, SOURCE = "hotlap", "_source"
+KNOWN = frozenset((*sys.stdlib_module_names, *ASIDE, OURS, "torch", "torchvision", "numpy", "PIL"))
+PLAIN = (str, bytes, bytearray, int, float, complex, type(None), range, types.ModuleType)
+Named = Iterator[tuple[str, Any]]
+
+
+def reached(dataset: Any) -> Named:
+    """Each thing once, with the way to it; what is near comes first."""
+    seen: dict[int, Any] = {}  # kept alive: another object must not get the same number
+    coming = collections.deque([("", dataset, 0)])
+    while coming and len(seen) < MOST_OF_ALL:
+        where, value, depth = coming.popleft()
+        if isinstance(value, PLAIN) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        yield where.lstrip("."), value
+        if depth < DEEPEST:
+            inside = itertools.islice(_inside(value), MOST)
+            coming += [(where + name, one, depth + 1) for name, one in inside]
+
+
+def library(kind: Any) -> str:
+    return str(getattr(kind, "__module__", "")).partition(".")[0]
+
+
+def _inside(value: Any) -> Named:
+    """What can be reached from it, by name."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", one) for key, one in value.items())
+    elif isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+        yield from ((f"[{at}]", one) for at, one in enumerate(value))
+    elif isinstance(value, types.FunctionType):
+        yield from _of_function(value)
+    elif isinstance(value, types.MethodType):
+        yield from (("", value.__self__), ("", value.__func__))
+    elif isinstance(value, functools.partial):
+        yield from (("", value.func), ("", value.args), ("", value.keywords))
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield "", value.__func__
+    elif isinstance(value, property):
+        yield "", value.fget
+    elif type(value).__name__ == "_lru_cache_wrapper":
+        yield from (("", one) for one in gc.get_referents(value))
+    elif not isinstance(value, (type, threading.local)) and library(type(value)) not in ASIDE:
+        yield from _of_object(value)
+
+
+def _of_function(function: types.FunctionType) -> Named:
+    if library(function) in KNOWN:
+        return
+    code, known = function.__code__, function.__globals__
+    yield from ((f".{name}", known[name]) for name in code.co_names if name in known)
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    yield from ((f".{name}", one) for name, cell in cells for one in gc.get_referents(cell))
+    yield from (("", one) for one in function.__defaults__ or ())
+
+
+def _of_object(value: Any) -> Named:
+    if hasattr(type(value), "__array__"):  # mapped or not, an array is read from any place
+        return
+    own = library(type(value)) == OURS
+    for name, one in getattr(value, "__dict__", {}).items():
+        if not own or not name.startswith("_") or name == SOURCE:
+            yield f".{name}", one
+    for kind in type(value).__mro__:
+        if library(kind) not in KNOWN:
+            yield from ((f".{name}", getattr(value, name, None)) for name in _slots(kind))
+            yield from ((f".{name}", one) for name, one in vars(kind).items())
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
