@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from hotlap.probes import kernels
@@ -9,14 +11,8 @@ MAIN, AUTOGRAD = 11, 12
 
 
 def host(name, start, end, *, thread=MAIN, correlation=0):
-    return (
-        name,
-        False,
-        START + round(start * SECOND),
-        START + round(end * SECOND),
-        thread,
-        (correlation),
-    )
+    first, last = (START + round(at * SECOND) for at in (start, end))
+    return name, False, first, last, thread, correlation
 
 
 def device(name, start, end, *, correlation=0):
@@ -100,13 +96,9 @@ def test_time_of_its_own_decides_what_is_work_and_what_is_overhead():
 def test_an_operation_that_lost_its_core_in_one_step_is_as_small_as_in_the_others():
     events = [*boundaries(0, 1, 2, 3), *[mark("forward", at, at + 0.9) for at in range(3)]]
     events += [host("aten::mm", at + 0.3, at + 0.4) for at in range(3)]
-    for at in range(3):
-        small = [0.11 + 0.01 * number for number in range(5)]
-        taken = [0.005 if number == at else 1e-6 for number in range(5)]
-        events += [
-            host("aten::add", at + start, at + start + seconds)
-            for start, seconds in zip(small, taken, strict=True)
-        ]
+    for at, number in itertools.product(range(3), range(5)):
+        start, seconds = at + 0.11 + 0.01 * number, 0.005 if number == at else 1e-6
+        events.append(host("aten::add", start, start + seconds))
     found = summarize(events, 3)
     assert found["operations"] == {"forward": 6}
     assert found["big_seconds"] == {"forward": pytest.approx(0.1)}
