@@ -61,7 +61,8 @@ def _is_generator(value: Any) -> bool:
     if isinstance(value, (torch.Generator, random.Random)):
         return not isinstance(value, random.SystemRandom)
     numpys = type(value).__module__.startswith("numpy.random") and not callable(value)
-    return numpys and any(hasattr(value, name) for name in ("get_state", "bit_generator", "state"))
+    drawn_from = ("get_state", "bit_generator", "random_raw")
+    return numpys and any(hasattr(value, name) for name in drawn_from)
 
 
 def _state(generator: Any) -> Any:
