@@ -84,10 +84,15 @@ class ResNet(nn.Module):  # type: ignore[misc]
         super().__init__()
         if depth not in DEPTHS:
             raise ValueError(f"depth is {depth}; it can be {', '.join(map(str, DEPTHS))}")
-        if norm not in NORMS or stem not in STEMS:
-            raise ValueError(f"norm {norm!r} is not one of {NORMS}, or stem {stem!r} of {STEMS}")
-        if len(widths) != 4:
-            raise ValueError(f"widths are {tuple(widths)}; there are four stages")
+        if norm not in NORMS:
+            raise ValueError(f"norm is {norm!r}; it can be {' or '.join(NORMS)}")
+        if stem not in STEMS:
+            raise ValueError(f"stem is {stem!r}; it can be {' or '.join(STEMS)}")
+        if isinstance(widths, int) or len(widths) != len(WIDTHS):
+            raise ValueError(f"widths are {widths}; there are four stages, like {WIDTHS}")
+        check(classes=classes, channels=channels)
+        for width in widths:
+            check(width=width)
         kind, counts = DEPTHS[depth]
         first = [*conv(channels, widths[0], *((3, 1) if stem == "cifar" else (7, 2)), norm=norm)]
         first.append(nn.ReLU(inplace=True))
@@ -107,6 +112,13 @@ class ResNet(nn.Module):  # type: ignore[misc]
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = self.head(self.stages(self.stem(x)))
         return y
+
+
+def check(**numbers: int) -> None:
+    """What counts something counts one or more of it."""
+    for name, value in numbers.items():
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}; it must be a whole number from 1 on")
 
 
 def conv(given: int, made: int, size: int, stride: int, *, norm: str) -> list[nn.Module]:

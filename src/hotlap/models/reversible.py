@@ -298,6 +298,8 @@ def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def fitting(part: torch.Tensor, half: torch.Tensor, name: str) -> torch.Tensor:
+    if not isinstance(part, torch.Tensor):
+        raise TypeError(f"{name} made a {type(part).__name__} of its half; it must make a tensor")
     if part.shape != half.shape:
         raise ValueError(
             f"{name} made {tuple(part.shape)} of a half of shape {tuple(half.shape)}; it must keep "

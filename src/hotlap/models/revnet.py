@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hotlap.models.resnet import initialise
+from hotlap.models.resnet import check, initialise
 from hotlap.models.reversible import ReversibleBlock, ReversibleSequential, halves
 
 DEPTHS: dict[int, tuple[str, int, tuple[int, int, int, int]]] = {
@@ -40,8 +40,7 @@ class RevNet(nn.Module):  # type: ignore[misc]
             raise ValueError(f"depth is {depth}; it can be {', '.join(map(str, DEPTHS))}")
         kind, usual, widths = DEPTHS[depth]
         count = usual if units is None else units
-        if count < 1:
-            raise ValueError(f"units is {units}; a stage has one or more")
+        check(units=count, classes=classes, channels=channels)
         self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
         stages: list[nn.Module] = []
         given = widths[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from hotlap.models.resnet import check
+
 SCALES = {2: 1, 4: 2}  # how often the image is doubled
 
 
@@ -15,6 +17,7 @@ class SRResNet(nn.Module):  # type: ignore[misc]
         super().__init__()
         if scale not in SCALES:
             raise ValueError(f"scale is {scale}; it can be {', '.join(map(str, SCALES))}")
+        check(blocks=blocks, width=width, channels=channels)
         self.first = nn.Sequential(nn.Conv2d(channels, width, 9, padding=4), nn.PReLU())
         self.blocks = nn.Sequential(
             *(Residual(width) for _ in range(blocks)),

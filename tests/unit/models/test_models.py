@@ -141,7 +141,7 @@ def test_reversible_or_not_it_is_the_same_network():
     ("make", "said"),
     [
         (lambda: ResNet(20), "depth is 20; it can be 10, 18, 34, 50"),
-        (lambda: ResNet(18, norm="layer"), "norm 'layer'"),
+        (lambda: ResNet(18, norm="layer"), "norm is 'layer'"),
         (lambda: ResNet(18, widths=(1, 2)), "there are four stages"),
         (lambda: RevNet(50), "depth is 50"),
         (lambda: RevNet(units=0), "units is 0"),
@@ -149,5 +149,25 @@ def test_reversible_or_not_it_is_the_same_network():
     ],
 )
 def test_what_is_not_there_is_named(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ResNet(18, widths=64), "four stages"),
+        (lambda: ResNet(18, widths=(0, 2, 3, 4)), "width is 0"),
+        (lambda: ResNet(18, widths=(1.5, 2, 3, 4)), "width is 1.5"),
+        (lambda: ResNet(classes=0), "classes is 0"),
+        (lambda: ResNet(norm="layer"), "norm is 'layer'; it can be batch or none"),
+        (lambda: ResNet(stem="large"), "stem is 'large'"),
+        (lambda: RevNet(units=0), "units is 0"),
+        (lambda: RevNet(channels=0), "channels is 0"),
+        (lambda: SRResNet(blocks=-1), "blocks is -1"),
+        (lambda: SRResNet(width=0), "width is 0"),
+    ],
+)
+def test_numbers_that_make_no_network_are_named(make, said):
     with pytest.raises(ValueError, match=said):
         make()

@@ -322,6 +322,15 @@ def test_a_branch_that_changes_the_shape_is_named():
             model(batch(dtype=torch.float32))
 
 
+def test_a_branch_that_makes_no_tensor_is_named():
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    with pytest.raises(TypeError, match="G made a tuple of its half"):
+        ReversibleSequential(ReversibleBlock(branch(), Two())).double()(batch(2, 8, 4, 4))
+
+
 def test_only_reversible_blocks_can_be_put_in():
     with pytest.raises(TypeError, match="Conv2d is no ReversibleBlock"):
         ReversibleSequential(nn.Conv2d(4, 4, 1))
