@@ -52,7 +52,9 @@ def rate(text: str) -> float:
 
 def options(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", default="synthetic", help="synthetic, or a path")
+    parser.add_argument(
+        "--data", default="synthetic", help="synthetic, a path, or (cifar alone) download"
+    )
     parser.add_argument("--batch", type=at_least(1), default=128)
     parser.add_argument("--epochs", type=at_least(1), default=5)
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
