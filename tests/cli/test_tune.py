@@ -80,7 +80,7 @@ def test_a_loader_that_waits_for_storage_is_found_proven_and_handed_back(
     assert winner["speedup"]["low"] > 1.2
     assert winner["guard"]["status"] == "passed"
     assert winner["parts"][0]["by_hand"].startswith("DataLoader(")
-    assert tuned.result["noise"]["runs"] >= 2
+    assert len(tuned.result["baseline_runs"]) >= 2  # those that others disturb count less
     assert "times as fast" in tuned.output
     assert "hotlap run" in tuned.output
     after = digest(home)
