@@ -28,6 +28,7 @@ from generating import (  # noqa: E402
     optimizations,
     overhead,
     profile_fields,
+    reversible,
     rules,
     search,
     studies,
@@ -78,6 +79,8 @@ def pages() -> dict[Path, str]:
         ("tune.md", "search", search.tables()),
         ("recipes.md", "settings", optimizations.settings_table()),
         ("measurement.md", "overhead", overhead.table()),
+        ("models.md", "costs", reversible.costs()),
+        ("models.md", "drift", reversible.drift()),
     ):
         before = wanted.get(DOCS / file) or (DOCS / file).read_text()
         wanted[DOCS / file] = replaced(before, name, content)
