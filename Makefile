@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MEASURING := tests/cli/test_tune.py tests/cli/test_verdicts.py
+STUDIES := tests/cli/test_study.py
 
 .PHONY: install lint unit test test-gpu demo docs clean
 
@@ -25,8 +27,9 @@ unit: install
 
 test: lint
 	$(BIN)/pytest -n 3 --dist worksteal tests/unit tests/contract
-	$(BIN)/pytest -n 2 --dist worksteal tests/cli --ignore tests/cli/test_study.py  # they measure
-	$(BIN)/pytest -n 2 --dist worksteal tests/cli/test_study.py  # these take all cores they get
+	$(BIN)/pytest -n 3 --dist worksteal tests/cli $(foreach file,$(MEASURING) $(STUDIES),--ignore $(file))
+	$(BIN)/pytest -n 2 --dist load --maxschedchunk 1 $(MEASURING)  # the long ones stand first
+	$(BIN)/pytest -n 2 --dist load --maxschedchunk 1 $(STUDIES)  # these take all cores they get
 
 test-gpu: install  # on a machine with a CUDA GPU and a torch built for it
 	$(BIN)/pytest tests/gpu
