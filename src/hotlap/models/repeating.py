@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -13,26 +12,19 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-
-class Generator(NamedTuple):
-    """A source of random numbers that modules draw from."""
-
-    state: Callable[[], Any]
-    set: Callable[[Any], None]
-    same: Callable[[Any, Any], bool]
+from hotlap.generators import Generator, generator, is_generator, same
 
 
 def generators(device: torch.device) -> list[Generator]:
     found = [
-        Generator(torch.get_rng_state, torch.set_rng_state, torch.equal),
-        Generator(random.getstate, random.setstate, lambda one, other: bool(one == other)),
+        Generator(torch.get_rng_state, torch.set_rng_state),
+        Generator(random.getstate, random.setstate),
     ]
     if device.type == "cuda":
         found.append(
             Generator(
                 lambda: torch.cuda.get_rng_state(device),
                 lambda state: torch.cuda.set_rng_state(state, device),
-                torch.equal,
             )
         )
     return found
@@ -43,32 +35,8 @@ def own_generators(modules: Iterable[nn.Module]) -> list[Generator]:
     found: dict[int, Any] = {}
     for module in modules:
         if not type(module).__module__.startswith("torch.nn."):
-            found |= {id(one): one for one in vars(module).values() if _draws(one)}
-    return [_own(one) for one in found.values()]
-
-
-def _draws(value: Any) -> bool:
-    return isinstance(value, (torch.Generator, random.Random)) or _is_numpys(value)
-
-
-def _is_numpys(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(
-        value, (numpy.random.Generator, numpy.random.RandomState)
-    )
-
-
-def _own(one: Any) -> Generator:
-    if isinstance(one, torch.Generator):
-        return Generator(one.get_state, one.set_state, torch.equal)
-    if isinstance(one, random.Random):
-        return Generator(one.getstate, one.setstate, lambda first, other: bool(first == other))
-    bits = getattr(one, "bit_generator", None) or one._bit_generator
-    return Generator(
-        lambda: copy.deepcopy(bits.state),
-        lambda state: setattr(bits, "state", state),
-        lambda first, other: repr(first) == repr(other),
-    )
+            found |= {id(one): one for one in vars(module).values() if is_generator(one)}
+    return [generator(one) for one in found.values()]
 
 
 class Randomness:
@@ -82,7 +50,7 @@ class Randomness:
         """Where something was drawn since the last time: the state before it."""
         before, self._states = self._states, [one.state() for one in self._generators]
         moved = zip(self._generators, before, self._states, strict=True)
-        return [(one, state) for one, state, now in moved if not one.same(state, now)]
+        return [(one, state) for one, state, now in moved if not same(state, now)]
 
 
 @contextmanager
