@@ -205,4 +205,4 @@ def train(given: argparse.Namespace, own: Ranks) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    training.command(main)

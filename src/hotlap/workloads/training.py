@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from hotlap.errors import HotlapError
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9, weight_decay=5e-4),
@@ -50,6 +53,32 @@ def rate(text: str) -> float:
     return value
 
 
+def device(text: str) -> str:
+    try:
+        torch.empty(0, device=text)
+    except (RuntimeError, AssertionError) as problem:
+        reason = str(problem).splitlines()[0]
+        raise argparse.ArgumentTypeError(f"{text} cannot be used: {reason}") from None
+    return text
+
+
+def file(text: str) -> Path:
+    """For an option: a file that can be written."""
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder, or lies in none")
+    return path
+
+
+def command(main: Callable[[], None]) -> None:
+    """Runs it as a script: what the user can set right is a sentence, not a traceback."""
+    try:
+        main()
+    except HotlapError as problem:
+        print(problem, file=sys.stderr)
+        sys.exit(problem.exit_code)
+
+
 def options(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
@@ -64,10 +93,11 @@ def options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--accumulate", type=at_least(1), default=1, help="batches for one step")
     parser.add_argument("--workers", type=at_least(0), default=2)
     parser.add_argument("--samples", type=at_least(0), default=0, help="only so many of them")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    usual = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", type=device, default=usual)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quiet", action="store_true", help="no line for every batch")
-    parser.add_argument("--log", type=Path, help="write a line of JSON for every epoch there")
+    parser.add_argument("--log", type=file, help="write a line of JSON for every epoch there")
     return parser
 
 

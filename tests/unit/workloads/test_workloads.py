@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -133,6 +134,8 @@ def test_accumulating_steps_once_for_several_batches():
         (cifar, "--lr nan", "--lr: nan is no learning rate"),
         (cifar, "--model resnet19", "invalid choice: 'resnet19'"),
         (cifar, "--model revnet38 --width 8", "revnet38 has its own"),
+        (cifar, "--device nowhere", "--device: nowhere cannot be used: Expected one of cpu"),
+        (cifar, "--log nowhere/epochs.jsonl", "nowhere/epochs.jsonl is a folder, or lies in none"),
         (superres, "--model unet", "invalid choice: 'unet'"),
     ],
 )
@@ -141,6 +144,21 @@ def test_values_that_cannot_be_are_named(printed, capsys, module, words, said):
         printed(module, words)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (cifar, "nowhere is not there.\n"),
+        (superres, "nowhere/ cannot be listed: No such file or directory.\n"),
+    ],
+)
+def test_images_that_are_not_there_are_a_sentence(printed, capsys, module, said):
+    script = SimpleNamespace(main=lambda: training.command(module.main))
+    with pytest.raises(SystemExit) as ended:
+        printed(script, f"{SMALL} --data nowhere")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == said
 
 
 def test_a_learning_rate_of_zero_is_one(printed):
