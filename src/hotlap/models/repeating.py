@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
+import types
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -11,8 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils import parametrize
 
 from hotlap.generators import Generator, generator, is_generator, same
+
+SMALL = 16_384  # numbers: a buffer that may be a statistic, and is copied to be what it was
+PLAIN = (bool, int, float, str)
+DEPTH = 3  # of dicts and lists that are looked through for generators
 
 
 def generators(device: torch.device) -> list[Generator]:
@@ -31,12 +38,45 @@ def generators(device: torch.device) -> list[Generator]:
 
 
 def own_generators(modules: Iterable[nn.Module]) -> list[Generator]:
-    """Those that modules hold themselves; torch's own modules hold none."""
+    """Those that modules hold, or that their code names; torch's own modules have none."""
     found: dict[int, Any] = {}
     for module in modules:
-        if not type(module).__module__.startswith("torch.nn."):
-            found |= {id(one): one for one in vars(module).values() if is_generator(one)}
+        if not _is_torchs(type(module)):
+            held = (*_flat(vars(module).values(), DEPTH), *_named(type(module)))
+            found |= {id(one): one for one in held if is_generator(one)}
     return [generator(one) for one in found.values()]
+
+
+def _is_torchs(kind: Any) -> bool:
+    return bool(kind.__module__.startswith("torch.nn."))
+
+
+def _flat(values: Iterable[Any], depth: int) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, dict):
+            yield from _flat(value.values(), depth - 1) if depth else ()
+        elif isinstance(value, (list, tuple, set)):
+            yield from _flat(value, depth - 1) if depth else ()
+        else:
+            yield value
+
+
+def _named(kind: type) -> Iterator[Any]:
+    """The global names of its module that the code of a class uses, as they are now."""
+    for surroundings, names in _code_of(kind):
+        yield from (surroundings[name] for name in names if name in surroundings)
+
+
+@functools.lru_cache(maxsize=1024)
+def _code_of(kind: type) -> tuple[tuple[dict[str, Any], tuple[str, ...]], ...]:
+    functions = [
+        one
+        for base in kind.__mro__
+        if base not in nn.Module.__mro__ and not _is_torchs(base)
+        for one in vars(base).values()
+        if isinstance(one, types.FunctionType)
+    ]
+    return tuple((one.__globals__, one.__code__.co_names) for one in functions)
 
 
 class Randomness:
@@ -80,7 +120,9 @@ class Held(NamedTuple):
     name: str
     tensor: torch.Tensor
     version: int
+    wanted: bool  # whether it needed a gradient
     kind: str
+    copied: torch.Tensor | None  # what it was: of buffers that are small enough
 
     @property
     def written_to(self) -> bool:
@@ -94,10 +136,11 @@ class Held(NamedTuple):
 class Conditions:
     """All that a module's forward pass depends on besides its input."""
 
-    def __init__(self, module: nn.Module, name: str, device: torch.device) -> None:
+    def __init__(self, module: nn.Module, name: str, given: torch.Tensor) -> None:
         self._module = module
         self._name = f"{name} ({type(module).__name__})"
-        kinds = sorted({"cpu", device.type} & {"cpu", "cuda"})
+        self.dtype = given.dtype
+        kinds = sorted({"cpu", given.device.type} & {"cpu", "cuda"})
         self._autocast = [
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
             for kind in kinds
@@ -105,12 +148,15 @@ class Conditions:
         self._cached = torch.is_autocast_cache_enabled()
         self._modes = [(one, one.training) for one in module.modules()]
         self._held = list(_held(module))
+        self._numbers = [
+            (one, _numbers(one)) for one in module.modules() if not _is_torchs(type(one))
+        ]
         self._random: list[tuple[Generator, Any]] = []
 
     def close(self, randomness: Randomness) -> None:
         """After the forward pass: refuses what would start from something else a second time."""
         for held in self._held:
-            if held.written_to or held.replaced:
+            if held.copied is None and (held.written_to or held.replaced):
                 raise RuntimeError(
                     f"{self._name} changes its {held.kind} {held.name} in the forward pass, which "
                     "runs a second time; keep such modules outside reversible blocks"
@@ -119,17 +165,28 @@ class Conditions:
 
     @contextmanager
     def again(self) -> Iterator[None]:
+        """The module is as it was; what it changes meanwhile is not kept."""
         with ExitStack() as stack:
             for one, training in self._modes:
                 if one.training is not training:
                     stack.callback(setattr, one, "training", one.training)
                     one.training = training
+            for one, numbers in self._numbers:
+                stack.callback(vars(one).update, _numbers(one))
+                vars(one).update(numbers)
+            fresh: dict[int, torch.Tensor] = {}  # a buffer that two modules share stays one
             for held in self._held:
-                self._put_back(held, stack)
+                self._put_back(held, fresh, stack)
             for one, training in self._modes:  # BatchNorm has counted this batch
-                if training and isinstance(one, _BatchNorm) and one.track_running_stats:
+                if training and _counts(one) and one.track_running_stats:
                     stack.callback(setattr, one, "track_running_stats", True)
                     one.track_running_stats = False
+            yield
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Random numbers come as they came, in the precision of the forward pass."""
+        with ExitStack() as stack:
             for generator, state in self._random:
                 stack.callback(generator.set, generator.state())
                 generator.set(state)
@@ -137,29 +194,63 @@ class Conditions:
                 stack.enter_context(
                     torch.autocast(kind, dtype, enabled=enabled, cache_enabled=self._cached)
                 )
+            stack.enter_context(without_cached_parametrizations())
             yield
 
-    def _put_back(self, held: Held, stack: ExitStack) -> None:
+    def _put_back(self, held: Held, fresh: dict[int, torch.Tensor], stack: ExitStack) -> None:
         """What functional_call lends a module is gone by now; what was written over is lost."""
-        if held.written_to:
+        tensor = held.tensor
+        if held.copied is not None:
+            tensor = fresh.setdefault(id(held.tensor), held.copied.clone())
+        elif held.written_to:
             raise RuntimeError(
                 f"the {held.kind} {held.name} of {self._name} was modified by an inplace "
                 "operation between the forward and the backward pass, which needs it as it was"
             )
-        if held.replaced:
+        if held.place.get(held.name) is not tensor:
             stack.callback(held.place.__setitem__, held.name, held.place.get(held.name))
-            held.place[held.name] = held.tensor
+            held.place[held.name] = tensor
+        if tensor.requires_grad is not held.wanted:  # frozen or thawed since
+            stack.callback(tensor.requires_grad_, tensor.requires_grad)
+            tensor.requires_grad_(held.wanted)
+
+
+def _counts(module: nn.Module) -> bool:
+    """A BatchNorm whose forward pass is torch's own: it can be told not to count."""
+    return isinstance(module, _BatchNorm) and _is_torchs(type(module).forward)
+
+
+def _numbers(module: nn.Module) -> dict[str, Any]:
+    """Plain attributes, such as a counter of calls."""
+    return {name: one for name, one in vars(module).items() if type(one) in PLAIN}
 
 
 def _held(module: nn.Module) -> Iterator[Held]:
     """Without the statistics of a BatchNorm that is training: it writes them, and reads none."""
     for one in module.modules():
-        counting = one.training and isinstance(one, _BatchNorm)
-        places = {"parameter": one._parameters, "buffer": {} if counting else one._buffers}
-        for kind, place in places.items():
+        counts = _counts(one)
+        buffers = {} if counts and one.training else one._buffers
+        for kind, place in (("parameter", one._parameters), ("buffer", buffers)):
             for name, tensor in place.items():
                 if tensor is not None:
-                    yield Held(place, name, tensor, tensor._version, kind)
+                    may_change = kind == "buffer" and not counts and tensor.numel() <= SMALL
+                    copied = tensor.detach().clone() if may_change else None
+                    wanted = tensor.requires_grad
+                    yield Held(place, name, tensor, tensor._version, wanted, kind, copied)
+
+
+@contextmanager
+def without_cached_parametrizations() -> Iterator[None]:
+    """A weight that was cached in the pass without gradients would have none in the other."""
+    kept = getattr(parametrize, "_cache_enabled", 0)
+    if not kept:
+        yield
+        return
+    parametrize._cache_enabled = 0
+    try:
+        yield
+    finally:
+        parametrize._cache_enabled = kept
 
 
 @contextmanager

@@ -7,12 +7,12 @@ back through the blocks: running F and G once more gives the block's input and, 
 their gradients need. That is four units of work where keeping activations takes three.
 
 F and G are any modules that keep the shape of their half. What they did in the forward pass they do
-again: dropout draws the same numbers (torch's, Python's and those of generators that a module has
-as attributes), autocast, training or evaluation and the parameters are as they were, and BatchNorm
-does not count the batch twice. What could not be
-done again is refused: modules that write into their input or draw from numpy's global random
-numbers, buffers other than BatchNorm's that change in the forward pass, parameters that change
-before the backward pass, and tensors from elsewhere that need a gradient.
+again: dropout draws the same numbers (torch's, Python's and those of generators that a module holds
+or its code names), autocast, training or evaluation, the parameters and small buffers are as they
+were, and statistics such as BatchNorm's do not count the batch twice. What could not be done again
+is refused: modules that write into their input or draw from numpy's global random numbers, large
+buffers that change in the forward pass, parameters that change before the backward pass, tensors
+from elsewhere that need a gradient, and gradients of gradients.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 
-from hotlap.models.repeating import Conditions, Randomness, nothing_from_numpy, without_hooks
+from hotlap.models.repeating import (
+    Conditions,
+    Randomness,
+    nothing_from_numpy,
+    without_cached_parametrizations,
+    without_hooks,
+)
 
 HALVES = 2
 CHANNELS = 1
@@ -125,20 +130,51 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        (y,) = ctx.saved_tensors
-        gradients = _Gradients(ctx.parameters)
-        first, second = halves(y)
-        of_first, of_second = halves(gradient)
-        steps = list(zip(ctx.blocks, ctx.conditions, strict=True))
-        for block, (of_f, of_g) in reversed(steps):
-            second, more = _back(block.g, first, second, of_second, of_g, gradients)
-            of_first = of_first + more
-            first, more = _back(block.f, second, first, of_first, of_f, gradients)
-            of_second = of_second + more
-        whole = torch.cat((of_first, of_second), CHANNELS) if ctx.needs_input_grad[1] else None
-        return (None, whole, *gradients.found())
+        with torch.no_grad():
+            found = _walk_back(ctx, gradient)
+        if torch.is_grad_enabled():  # create_graph=True
+            found = _Once.given(found)
+        return (None, *found)
+
+
+class _Once(torch.autograd.Function):  # type: ignore[misc]
+    """Stands behind gradients that cannot be differentiated again, for whoever tries to."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, *gradients: torch.Tensor) -> Any:
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(
+            "a ReversibleSequential has no gradients of gradients; put its blocks into an "
+            "nn.Sequential, which keeps their activations"
+        )
+
+    @classmethod
+    def given(cls, gradients: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        there = [one for one in gradients if one is not None]
+        if not there:
+            return gradients
+        marked = iter(cls.apply(torch.zeros((), requires_grad=True), *there))
+        return [None if one is None else next(marked) for one in gradients]
+
+
+def _walk_back(ctx: Any, gradient: torch.Tensor) -> list[torch.Tensor | None]:
+    """The gradients of the input and of the parameters."""
+    (y,) = ctx.saved_tensors
+    gradients = _Gradients(ctx.parameters)
+    first, second = halves(y)
+    of_first, of_second = halves(gradient)
+    steps = list(zip(ctx.blocks, ctx.conditions, strict=True))
+    for block, (of_f, of_g) in reversed(steps):
+        second, more = _back(block.g, first, second, of_second, of_g, gradients)
+        of_first = of_first + more
+        first, more = _back(block.f, second, first, of_first, of_f, gradients)
+        of_second = of_second + more
+    whole = torch.cat((of_first, of_second), CHANNELS) if ctx.needs_input_grad[1] else None
+    return [whole, *gradients.found()]
 
 
 def _run(blocks: Sequence[ReversibleBlock], x: torch.Tensor) -> torch.Tensor:
@@ -165,7 +201,7 @@ def _run_once(
 ) -> tuple[torch.Tensor, list[tuple[Conditions, Conditions]]]:
     """The forward pass, keeping nothing but the conditions it ran under."""
     kept = []
-    with torch.no_grad(), nothing_from_numpy():
+    with torch.no_grad(), nothing_from_numpy(), without_cached_parametrizations():
         first, second = _own_halves(x)
         randomness = Randomness(x.device, (one for block in blocks for one in block.modules()))
         for block in blocks:
@@ -187,7 +223,7 @@ def _once(
     module: nn.Module, given: torch.Tensor, name: str, randomness: Randomness
 ) -> tuple[torch.Tensor, Conditions]:
     """Runs the module and notes what it needs to run again."""
-    conditions = Conditions(module, name, given.device)
+    conditions = Conditions(module, name, given)
     part = fitting(branch(module, given, name), given, name)
     conditions.close(randomness)
     return part, conditions
@@ -220,18 +256,19 @@ def _back(
 
     result = before + module(given)
     """
-    with torch.enable_grad(), conditions.again():
-        source = given.detach().requires_grad_()
-        part = module(source)
+    with conditions.again():
+        with torch.enable_grad(), conditions.computing():
+            source = given.detach().to(conditions.dtype).requires_grad_()
+            part = module(source)
         wanted = gradients.of(module)
-    before = result - part.detach()
-    if not part.requires_grad:  # it depends on nothing that is trained
-        return before, torch.zeros_like(source)
-    _refuse_others(module, part, [source, *wanted])
-    with without_hooks(wanted):
-        found = torch.autograd.grad(
-            part, [source, *wanted], gradient.to(part.dtype), allow_unused=True
-        )
+        before = result - part.detach()
+        if not part.requires_grad:  # it depends on nothing that is trained
+            return before, torch.zeros_like(source)
+        _refuse_others(module, part, [source, *wanted])
+        with without_hooks(wanted):
+            found = torch.autograd.grad(
+                part, [source, *wanted], gradient.to(part.dtype), allow_unused=True
+            )
     gradients.add(wanted, found[1:])
     more = found[0] if found[0] is not None else torch.zeros_like(source)
     return before, more

@@ -98,7 +98,7 @@ class Padded(nn.Module):  # type: ignore[misc]
 
     def forward(self, half: torch.Tensor) -> torch.Tensor:
         if self._stride > 1:
-            half = functional.avg_pool2d(half, self._stride)
+            half = functional.avg_pool2d(half, self._stride, ceil_mode=True)
         return functional.pad(half, (0, 0, 0, 0, *self._zeros))
 
 

@@ -69,6 +69,7 @@ def test_layers_are_counted_as_in_the_paper(depth):
         (lambda: ResNet(10, widths=(8,) * 4, channels=1), (1, 1, 28, 28), (1, 10)),
         (lambda: RevNet(38, units=2), (2, 3, 32, 32), (2, 10)),
         (lambda: RevNet(164, units=1), (1, 3, 32, 32), (1, 10)),
+        (lambda: RevNet(38, units=1), (1, 3, 33, 30), (1, 10)),
         (lambda: SRResNet(2, blocks=2, width=8), (1, 3, 12, 16), (1, 3, 24, 32)),
         (lambda: SRResNet(4, blocks=2, width=8), (1, 3, 12, 16), (1, 3, 48, 64)),
     ],
