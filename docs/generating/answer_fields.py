@@ -38,6 +38,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "unit": "`seconds`, `bytes`, `rate`, `share`, `accuracy`, `ratio`, `number`, `decimal`, or "
         "empty for words.",
         "interval": "Whether the table of a terminal shows its interval.",
+        "spare": "Whether a narrow terminal leaves it out before others.",
     },
     answers.Row: {
         "name": "What was varied, in words.",

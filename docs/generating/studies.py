@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from generating import drawing, pages
 from generating.pages import DOCS, ROOT
 from hotlap import answers
 from hotlap.answers import Answer
 from hotlap.reports import markdown
-from hotlap.studies import STUDIES
-from hotlap.studies.study import Study
+from hotlap.studies import STUDIES, named
+from hotlap.studies.study import Setting, Study, busy
 
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
@@ -43,7 +45,7 @@ def made() -> Iterator[tuple[Path, str]]:
 
 def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
     """A recorded run of a study as part of its page, and the pictures that go with it."""
-    answer = answers.load(file)
+    answer = read_again(answers.load(file))
     pictures = [
         (FOLDER / f"{file.stem.removeprefix('study-')}-{number}.svg", drawing.svg(picture))
         for number, picture in enumerate(answer.pictures, 1)
@@ -55,6 +57,14 @@ def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
     where = f"[{file.name}](../../{file.relative_to(ROOT).as_posix()})"
     whole = f"Every run: {where} ({runs(answer)})"
     return "\n\n".join([markdown.render_answer(answer).strip(), *shown, whole]), pictures
+
+
+def read_again(answer: Answer) -> Answer:
+    """With the sentences that the study would say of these rows today."""
+    cores = answer.machine["cores"]
+    setting = Setting(**answer.options, cores=max(1, int(cores)))
+    said = named(answer.study).read(setting, answer.rows) + busy(answer.cells, cores)
+    return msgspec.structs.replace(answer, reading=said)
 
 
 def runs(answer: Answer) -> str:

@@ -79,6 +79,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     unit: str = ""  # seconds, bytes, rate, share, accuracy, ratio, number, decimal, or none
     interval: bool = False  # whether a terminal shows one
+    spare: bool = False  # whether it goes first where a terminal is narrow
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

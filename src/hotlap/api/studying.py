@@ -60,9 +60,11 @@ def study(
         epochs=_positive("--epochs", epochs),
         seeds=_positive("--seeds", seeds),
     )
+    ever = unused(chosen, Setting(**{**options, "quick": False}, cores=2))
     for left_out in unused(chosen, Setting(**options, cores=2)):
         del options[left_out]
-        warn(f"The study {name} has no use for --{left_out}{_quickly(quick)}; it is left out.")
+        quickly = "" if left_out in ever else " with --quick"
+        warn(f"The study {name} has no use for --{left_out}{quickly}; it is left out.")
     home = Path(out) if out is not None else None
     run, finished = _run_folder(chosen, options, home, resume=resume, warn=warn)
     setting = Setting(
@@ -108,11 +110,9 @@ def _options(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-def _quickly(quick: bool) -> str:
-    return " with --quick" if quick else ""
-
-
 def _positive(option: str, value: int | None) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise UsageError(f"{option} is {value!r}; it must be a whole number.")
     if value is not None and value < 1:
         raise UsageError(f"{option} is {value}; it must be positive.")
     return value
@@ -127,6 +127,10 @@ def _images(data: str | os.PathLike[str] | None) -> str | None:
         raise UsageError(
             f"--data {data} is not there. Name a folder or an archive of train/CLASS/*.jpg and "
             "test/CLASS/*.jpg, or leave it out for images made from a seed."
+        )
+    if path.is_dir() and not all(any(path.glob(f"{split}/*/*")) for split in ("train", "test")):
+        raise UsageError(
+            f"--data {data} has no images in train/CLASS and test/CLASS, as in train/cat/0001.jpg."
         )
     return str(path)
 

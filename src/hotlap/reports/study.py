@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -58,17 +60,43 @@ def intro(study: str, question: str, machine: str) -> RenderableType:
 
 
 def fitting(columns: Sequence[Column], width: int | None) -> tuple[Column, ...]:
-    """Those for which a terminal has room: the ones with an interval, the answers, go last."""
-    kept = list(columns)
-    stays = sorted(columns, key=lambda column: not column.interval)
-    while width is not None and len(kept) > 1 and len(header(kept).plain) > width:
-        kept.remove(stays.pop())
-    return tuple(kept)
+    """Those for which a terminal has room. First the spare ones go, then intervals but for the
+    first one, then columns from the end but for those with an interval, the answers."""
+    kept = {column.name: column for column in columns}
+    for shorter in _shorter(columns):
+        if width is None or len(header(list(kept.values())).plain) <= width:
+            break
+        kept = {
+            name: msgspec.structs.replace(column, interval=False)
+            if name == shorter.plain
+            else column
+            for name, column in kept.items()
+            if name != shorter.gone
+        }
+    return tuple(kept.values())
+
+
+class _Shorter(NamedTuple):
+    gone: str | None = None
+    plain: str | None = None  # it stays, without its interval
+
+
+def _shorter(columns: Sequence[Column]) -> Iterator[_Shorter]:
+    proven = [column.name for column in columns if column.interval]
+    first = (proven or [columns[0].name])[0]
+    others = [column for column in reversed(columns) if column.name != first]
+    yield from (_Shorter(gone=column.name) for column in others if column.spare)
+    yield from (_Shorter(plain=name) for name in reversed(proven[1:]))
+    stay = {column.name for column in others if column.spare or column.interval}
+    yield from (_Shorter(gone=column.name) for column in others if column.name not in stay)
+    yield from (_Shorter(gone=name) for name in reversed(proven[1:]))
+    yield _Shorter(plain=first)
 
 
 def left_out(columns: Sequence[Column], kept: Sequence[Column]) -> Text | None:
     """Where to read what a narrow terminal does not show."""
-    gone = [column.title for column in columns if column not in kept]
+    names = {column.name for column in kept}
+    gone = [column.title for column in columns if column.name not in names]
     return Text(f"  In the report, for want of room: {', '.join(gone)}.", "dim") if gone else None
 
 

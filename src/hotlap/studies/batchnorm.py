@@ -67,7 +67,12 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
         return study.nothing(rows)
     others = [one for one in rows if one is not best and one.number(ACCURACY) is not None]
     epochs = units.plural(best.number("epochs") or 0, "epoch")
-    said = f"Best: {best.name}, {units.accuracy(best.number(ACCURACY))} of the test images right "
+    right = units.accuracy(best.number(ACCURACY))
+    if others and right == units.accuracy(others[0].number(ACCURACY)):
+        said = f"{right} of the test images are right {best.name} and {others[0].name} "
+        said += f"after {epochs}: no difference."
+        return f"{said}{_time(rows)}{learning.troubles(rows)}{study.missing(rows)}"
+    said = f"Best: {best.name}, {right} of the test images right "
     said += f"after {epochs}{_against(best, others[0]) if others else ''}."
     return f"{said}{_time(rows)}{learning.troubles(rows)}{study.missing(rows)}"
 

@@ -37,7 +37,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="gain", title="of the smallest", unit="ratio", interval=True),
     Column(name="step_seconds", title="step", unit="seconds"),
     Column(name="peak_bytes", title="memory", unit="bytes"),
-    Column(name="input", title="waits for input", unit="share"),
+    Column(name="input", title="waits for input", unit="share", spare=True),
 )
 BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)
 FEW_BATCHES = (8, 64)

@@ -37,7 +37,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name=EPOCH, title="a whole epoch", unit="seconds"),
     Column(name="gain", title="gain", unit="ratio", interval=True),
     Column(name="of_ideal", title="of ideal", unit="share"),
-    Column(name="measured", title="measured part", unit="share"),
+    Column(name="measured", title="measured part", unit="share", spare=True),
 )
 GPU = "GPU"
 NO_GPU = "there is no GPU that torch can use, or --device cpu was given"

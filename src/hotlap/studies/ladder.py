@@ -52,12 +52,12 @@ RATE = "samples_per_second"
 TOTAL = "total_seconds"  # of an epoch, without the test images
 COLUMNS: tuple[Column, ...] = (
     Column(name="batch", title="batch", unit="number"),
-    Column(name="peak_bytes", title="memory", unit="bytes"),
+    Column(name="peak_bytes", title="memory", unit="bytes", spare=True),
     Column(name="step_seconds", title="step", unit="seconds"),
     Column(name=RATE, title="samples/s", unit="rate"),
     Column(name="gain", title="gain", unit="ratio", interval=True),
-    Column(name="step_up", title="step up", unit="ratio"),
-    Column(name="first_epoch_seconds", title="1st epoch", unit="seconds"),
+    Column(name="step_up", title="step up", unit="ratio", spare=True),
+    Column(name="first_epoch_seconds", title="1st epoch", unit="seconds", spare=True),
     Column(name="epoch_seconds", title="epoch", unit="seconds"),
     Column(name="train_accuracy", title="train", unit="accuracy"),
     Column(name="test_accuracy", title="test", unit="accuracy"),

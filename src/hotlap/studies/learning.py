@@ -26,7 +26,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="train_accuracy", title="train", unit="accuracy"),
     Column(name="loss", title="loss", unit="decimal"),
     Column(name=EPOCH, title="epoch", unit="seconds", interval=True),
-    Column(name=FIRST, title="first", unit="seconds"),
+    Column(name=FIRST, title="first", unit="seconds", spare=True),
 )
 
 

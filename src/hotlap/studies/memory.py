@@ -47,12 +47,12 @@ NAME = "memory"
 QUESTION = "How much memory do activations take, and what does it cost not to keep them?"
 ACTIVATIONS, PEAK, TIME, LOSS = "activation_bytes", "peak_bytes", "batch_seconds", "final_loss"
 COLUMNS: tuple[Column, ...] = (
-    Column(name="parameters", title="parameters", unit="number"),
+    Column(name="parameters", title="parameters", unit="number", spare=True),
     Column(name=ACTIVATIONS, title="activations", unit="bytes"),
     Column(name=PEAK, title="peak", unit="bytes"),
     Column(name=TIME, title="time a batch", unit="seconds", interval=True),
     Column(name="ratio", title="of keeping all", unit="ratio"),
-    Column(name="loss", title="loss"),
+    Column(name="loss", title="loss", spare=True),
     Column(name="test_accuracy", title="accuracy", unit="share"),
 )
 BATCH = 8

@@ -38,7 +38,7 @@ from hotlap.studies.study import Results, Setting
 NAME = "optimizers"
 QUESTION = "Which optimizer learns most in the same number of epochs?"
 COLUMNS: tuple[Column, ...] = (
-    Column(name="learning_rate", title="learning rate", unit="decimal"),
+    Column(name="learning_rate", title="learning rate", unit="decimal", spare=True),
     *learning.COLUMNS,
 )
 RATES = {

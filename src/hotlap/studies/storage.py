@@ -43,7 +43,7 @@ COLUMNS: tuple[Column, ...] = (
     *(Column(name=RATES[one], title=f"at {one} ms", unit="rate") for one in LATENCIES[:-1]),
     Column(name=LATEST, title=f"samples/s at {LATENCIES[-1]} ms", unit="rate", interval=True),
     Column(name="gain", title="of 0 workers", unit="ratio"),
-    Column(name="memory_bytes", title="memory", unit="bytes"),
+    Column(name="memory_bytes", title="memory", unit="bytes", spare=True),
 )
 SAMPLE_BYTES = 3 * 128 * 128
 SHORT_SECONDS = 0.1  # a batch that takes less is not worth an epoch of its own

@@ -232,8 +232,14 @@ def best(rows: Sequence[Row]) -> Row | None:
 
 def nothing(rows: Sequence[Row]) -> str:
     """What there is to read where no row was measured."""
-    reasons = sorted({f"{one.name}: {one.reason or one.status}" for one in rows if not one.good})
-    return "Nothing was measured. " + "; ".join(reasons[:3])
+    run = [one for one in rows if not one.good and one.status != answers.NOT_RUN]
+    if not run:
+        return "Nothing was measured: the study was stopped before its first row was there."
+    reasons = sorted({one.reason or one.status for one in run})
+    if len(reasons) == 1:
+        return f"Nothing was measured: {reasons[0].rstrip('.')}."
+    named = sorted({f"{one.name}: {one.reason or one.status}".rstrip(".") for one in run})
+    return f"Nothing was measured. {'; '.join(named[:3])}."
 
 
 def busy(done: Sequence[Done], cores: float) -> str:

@@ -266,13 +266,19 @@ def failure(outcome: runner.Outcome, folder: TrialFolder) -> tuple[str | None, s
         if outcome.signal is not None:
             name = SIGNALS.get(outcome.signal, "?")
             return FAILED, f"killed by signal {outcome.signal} ({name})"
-        return FAILED, _last_error(text) or f"exit code {outcome.code}"
+        return FAILED, _last_error(text) or _last_words(outcome.code, text)
     return None, ""
 
 
 def _last_error(text: str) -> str:
     found = _LAST_ERROR.findall(text)
     return found[-1][:200] if found else ""
+
+
+def _last_words(code: int | None, text: str) -> str:
+    """Of a command that ended without a traceback: it may have said why in a sentence."""
+    said = text.rpartition("\n")[2].strip()[:200]
+    return f"exit code {code}: {said}" if said else f"exit code {code}"
 
 
 class LocalMachine:

@@ -123,7 +123,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--model", choices=(*RESNETS, *REVNETS), default="resnet18")
     parser.add_argument("--norm", choices=NORMS, help="of a resnet")
     parser.add_argument("--width", type=training.at_least(1), help="channels of a resnet's stem")
-    parser.add_argument("--cache", type=Path, help="keep images that are ready in this folder")
+    parser.add_argument(
+        "--cache", type=training.folder, help="keep images that are ready in this folder"
+    )
     parser.add_argument(
         "--input",
         choices=("loader", "device"),

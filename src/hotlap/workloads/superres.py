@@ -22,11 +22,12 @@ from hotlap.workloads import training
 from hotlap.workloads.training import OPTIMIZERS, Log, Precision
 
 SYNTHETIC = 2_000
+SIDE = 48
 
 
 def read(data: str, samples: int) -> Any:
     if data == "synthetic":
-        return SyntheticImages(count=samples or SYNTHETIC, size=48).images
+        return SyntheticImages(count=samples or SYNTHETIC, size=SIDE).images
     found = Folder(Path(data), classes=False)
     return Subset(found, range(samples)) if 0 < samples < len(found) else found
 
@@ -35,10 +36,16 @@ def main() -> None:
     parser = training.options("Trains super resolution.")
     parser.add_argument("--model", choices=("srresnet",), default="srresnet")
     parser.add_argument("--scale", type=int, choices=(2, 4), default=2)
-    parser.add_argument("--crop", type=training.at_least(1), default=48, help="of the large images")
-    parser.add_argument("--blocks", type=training.at_least(0), default=16)
+    parser.add_argument(
+        "--crop", type=training.at_least(1), default=SIDE, help="of the large images"
+    )
+    parser.add_argument("--blocks", type=training.at_least(1), default=16)
     parser.set_defaults(batch=16, optimizer="adam", schedule="constant")
     given = parser.parse_args()
+    if given.crop % given.scale:
+        parser.error(f"--crop {given.crop} is no multiple of --scale {given.scale}")
+    if given.data == "synthetic" and given.crop > SIDE:
+        parser.error(f"--crop {given.crop} does not fit into images of {SIDE} x {SIDE}")
     torch.manual_seed(given.seed)
     device = torch.device(given.device)
     pairs = Pairs(read(given.data, given.samples), scale=given.scale, crop=given.crop)

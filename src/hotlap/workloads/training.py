@@ -32,6 +32,7 @@ RATES = {"sgd": 0.1, "nesterov": 0.1, "adagrad": 0.01, "adadelta": 1.0}
 USUAL_RATE = 1e-3
 SCHEDULES = ("onecycle", "cosine", "constant")
 PRECISIONS = ("fp32", "bf16", "fp16")
+SEEDS = 2**62  # torch takes twice as many; processes add their rank
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -70,6 +71,20 @@ def file(text: str) -> Path:
     return path
 
 
+def folder(text: str) -> Path:
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return path
+
+
+def seed(text: str) -> int:
+    value = int(text)
+    if abs(value) >= SEEDS:
+        raise argparse.ArgumentTypeError(f"{text} is too large for a seed")
+    return value
+
+
 def command(main: Callable[[], None]) -> None:
     """Runs it as a script: what the user can set right is a sentence, not a traceback."""
     try:
@@ -95,7 +110,7 @@ def options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--samples", type=at_least(0), default=0, help="only so many of them")
     usual = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", type=device, default=usual)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=seed, default=0)
     parser.add_argument("--quiet", action="store_true", help="no line for every batch")
     parser.add_argument("--log", type=file, help="write a line of JSON for every epoch there")
     return parser

@@ -68,6 +68,7 @@ def test_the_list_names_every_study_with_its_question(call):
         (["made-up", "--device", "tpu"], "--device is tpu"),
         (["made-up", "--device", "cuda"], "has no CUDA"),
         (["made-up", "--data", "nowhere"], "--data nowhere is not there"),
+        (["made-up", "--data", "."], "--data . has no images in train/CLASS and test/CLASS"),
         (["made-up", "--epochs", "0"], "--epochs is 0; it must be positive"),
         (["made-up", "--seeds", "-1"], "--seeds is -1; it must be positive"),
         (["made-up", "--json", "no/such/file"], "the folder"),
@@ -135,7 +136,7 @@ def test_a_failing_cell_is_a_row_and_the_study_ends_well(call):
 def test_where_every_cell_fails_nothing_was_measured(call, tmp_path):
     result = call(dict.fromkeys("abc", "planted failure"), "study", "made-up")
     assert code(result) == 4
-    assert "Nothing was measured. a: planted failure" in result.stdout
+    assert "Nothing was measured: planted failure." in result.stdout
     assert list(tmp_path.glob(".hotlap/study-made-up-*/report.html"))
 
 

@@ -13,6 +13,7 @@ from hotlap import answers
 from hotlap.answers import Axis, Column, Picture, Row, Series
 from hotlap.errors import RecordError
 from hotlap.reports import csv, html, markdown, pictures, study
+from hotlap.studies import named
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +75,36 @@ def test_a_narrow_terminal_gets_the_answers_and_is_told_of_the_rest(width):
     ]
     kept = study.fitting(columns, width)
     assert "gain" in [column.name for column in kept]
-    assert [column for column in columns if column in kept] == list(kept), "in their order"
-    assert len(study.header(kept).plain) <= width or len(kept) == 1
+    order = [column.name for column in columns]
+    assert sorted((column.name for column in kept), key=order.index) == [one.name for one in kept]
+    assert len(study.header(kept).plain) <= width
     told = study.left_out(columns, kept)
     assert (told is None) == (len(kept) == len(columns))
     assert told is None or "test" in told.plain
     assert study.fitting(columns, None) == tuple(columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "kept"),
+    [
+        ("batchsize", 80, "samples_per_second gain step_seconds"),
+        ("scaling", 80, "samples_per_second gain efficiency"),
+        ("batchnorm", 80, "test_accuracy train_accuracy loss total_seconds"),
+        ("optimizers", 80, "test_accuracy train_accuracy loss total_seconds"),
+        ("memory", 80, "activation_bytes peak_bytes batch_seconds"),
+        ("ladder", 80, "batch step_seconds samples_per_second gain"),
+        (
+            "ladder",
+            120,
+            "batch peak_bytes step_seconds samples_per_second gain epoch_seconds "
+            "train_accuracy test_accuracy",
+        ),
+    ],
+)
+def test_what_a_study_is_about_stays_where_a_terminal_is_narrow(name, width, kept):
+    columns = study.fitting(named(name).COLUMNS, width)
+    assert [column.name for column in columns] == kept.split()
+    assert len([column for column in columns if column.interval]) == 1
 
 
 def test_a_value_that_is_not_there_is_a_dash():

@@ -34,6 +34,12 @@ def test_without_it_can_be_best_and_within_the_spread():
     assert "1.00 times as long, which is within the noise" in said
 
 
+def test_a_tie_has_no_best():
+    _, said = read({WITH: 0.1, WITHOUT: 0.1}, seconds={WITH: 2.5, WITHOUT: 2.0})
+    assert said.startswith("10.2 % of the test images are right ")
+    assert " after 3 epochs: no difference. An epoch with it takes 1.25 times as long" in said
+
+
 def test_one_seed_has_no_spread():
     _, said = read({WITH: 0.8, WITHOUT: 0.7}, setting=Setting(seeds=1))
     assert "10.0 points less, with one seed and so without a spread to compare with" in said

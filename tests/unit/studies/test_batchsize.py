@@ -82,7 +82,7 @@ def test_waiting_for_input_is_said_to_be_the_limit():
 
 def test_nothing_measured_is_said_and_not_drawn():
     rows, said = read({})
-    assert said.startswith("Nothing was measured.")
+    assert said.startswith("Nothing was measured")
     assert batchsize.draw(FULL, rows, results({})) == ()
 
 

@@ -48,6 +48,7 @@ def test_a_function_is_called_with_json_and_answers_json(run):
     [
         ("raise ValueError('planted')", "failed", "ValueError: planted"),
         ("import sys; sys.exit(7)", "failed", "exit code 7"),
+        ("import sys; sys.exit('a folder is no file.')", "failed", "1: a folder is no file."),
         ("raise MemoryError('all of it')", "out of memory", "MemoryError"),
         ("pass", "failed", "it ended without a line in its log"),
     ],

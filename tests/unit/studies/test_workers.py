@@ -78,7 +78,7 @@ def test_failed_cells_are_named_and_all_failed_is_said():
     assert said.endswith("Without figures: 4 workers (timed out).")
     rows, said = read({})
     assert not any(row.best for row in rows)
-    assert said.startswith("Nothing was measured.")
+    assert said.startswith("Nothing was measured")
     assert workers.draw(FULL, rows, results({})) == ()
 
 

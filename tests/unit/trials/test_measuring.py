@@ -48,7 +48,7 @@ def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
         ("", {"signal": 4}, "failed", "killed by signal 4 (SIGILL)"),
         ("", {"signal": 7}, "failed", "SIGBUS"),
         ("Traceback\nValueError: bad shape\nmore", {"code": 1}, "failed", "ValueError: bad shape"),
-        ("nothing to see", {"code": 3}, "failed", "exit code 3"),
+        ("loading\nno images in x.", {"code": 3}, "failed", "exit code 3: no images in x."),
         ("", {"stopped": "timeout"}, "timed out", "no step for 9 s"),
         ("", {"stopped": "stalled"}, "timed out", "no step for 9 s"),
         ("", {"code": 0}, "failed", "no training step was measured"),

@@ -136,6 +136,11 @@ def test_accumulating_steps_once_for_several_batches():
         (cifar, "--model revnet38 --width 8", "revnet38 has its own"),
         (cifar, "--device nowhere", "--device: nowhere cannot be used: Expected one of cpu"),
         (cifar, "--log nowhere/epochs.jsonl", "nowhere/epochs.jsonl is a folder, or lies in none"),
+        (cifar, "--seed 99999999999999999999", "99999999999999999999 is too large for a seed"),
+        (cifar, f"--cache {__file__}", "test_workloads.py is no folder"),
+        (superres, "--blocks 0", "--blocks: 0 is less than 1"),
+        (superres, "--crop 3", "--crop 3 is no multiple of --scale 2"),
+        (superres, "--crop 50", "--crop 50 does not fit into images of 48 x 48"),
         (superres, "--model unet", "invalid choice: 'unet'"),
     ],
 )
