@@ -22,7 +22,7 @@ from hotlap.probes.ledger import Ledger
 from hotlap.probes.loaders import LoaderWatch, asked_for
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
-from hotlap.probes.optimizers import Optimizers, identity
+from hotlap.probes.optimizers import Optimizers
 from hotlap.probes.passes import Passes
 from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
 from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, TRAINED, Rounds, Tally
@@ -229,7 +229,7 @@ class Recorder:
         try:
             if "first_backward" not in self.times:
                 self.times["first_backward"] = time.time()
-            self.roots.find_once()
+            self._disturbed |= self.roots.find_once()
             if self.losses is not None and not self._finished:
                 self.losses.keep(tensors)
             if self.passes.memory_probe is not None:
@@ -274,8 +274,10 @@ class Recorder:
         self.in_optimizer = False
         self.leave(OPTIMIZER)
         if self.optimizers.stepped(optimizer) and self.steps:
-            self.roots.search_again()
-        if self._rounds.stepped(identity(optimizer)):
+            self._disturbed |= self.roots.search_again()
+        alone = self._rounds.only is not None
+        late = not alone and self.schedule.is_over(time.perf_counter())
+        if self._rounds.stepped(self.optimizers.roles.of(optimizer), late=late):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
                 self._owed = self.steps_in_backward = True
             else:

@@ -169,7 +169,8 @@ def _samples(raw: Raw) -> tuple[float | None, float | None]:
     """(in a step, in a second) of one process. The bare pass does not look into batches."""
     rows = _trained(_rows(raw, "warmup", "bare", "phases"))
     samples = [float(row["samples"]) for row in rows if row["samples"]]
-    if not samples:
+    looked_into = [bool(row["samples"]) for row in _counted(raw, "phases") if row.get("phases")]
+    if not samples or 2 * sum(looked_into) < len(looked_into):  # only the first steps told
         return None, None
     seconds = stats.mean([row["seconds"] for row in _counted(raw)])
     return stats.median(samples), stats.mean(samples) / seconds if seconds > 0 else None

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raws import ENDING, LOADER, bare, merged, raw, row, watched, window
+from raws import ENDING, LOADER, SPLIT, bare, merged, raw, row, watched, window
 
 from hotlap.records import PHASES
 from hotlap.trials.merging import complete, merge
@@ -95,6 +95,13 @@ def test_samples_per_second_are_all_samples_over_all_time():
 
 def test_unknown_samples_stay_unknown():
     step = merged(raw(window("bare", row(samples=None)))).step
+    assert (step.samples, step.samples_per_second) == (None, None)
+
+
+def test_samples_that_only_the_first_steps_told_stay_unknown():
+    unseen = [row(samples=None, phases=SPLIT) for _ in range(4)]
+    windows = window("warmup", row(samples=10), row(samples=10)), bare(1.0), watched(*unseen)
+    step = merged(raw(*windows)).step
     assert (step.samples, step.samples_per_second) == (None, None)
 
 
