@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import time
@@ -128,6 +129,8 @@ def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) 
     ):
         if not value >= least or (least == 0 and value == 0):
             raise UsageError(f"--{name} is {value}; it must be positive.")
+    if not math.isfinite(chosen.seconds):
+        raise UsageError(f"--seconds is {chosen.seconds}; it must end. An hour is 3600.")
     return chosen
 
 

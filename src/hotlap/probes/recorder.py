@@ -298,7 +298,7 @@ class Recorder:
             events, capturing = self.passes.events, self._is_capturing
             thread = get_ident()
             self.laps = Laps(optimizer, thread, self._tally, timeline, events, capturing)
-        self.laps.go_on(steps, min(int(deadline / 1e-9), self._written + SECOND))
+        self.laps.go_on(steps, int(min(deadline / 1e-9, self._written + SECOND)))
 
     def catch_up(self) -> None:
         """Tells the schedule of the steps that were only kept; none of them can end a window."""
