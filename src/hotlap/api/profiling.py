@@ -22,7 +22,7 @@ from hotlap.settings import Limits
 from hotlap.trials import measuring, merging, runner
 from hotlap.trials.folder import RunFolder, TrialFolder
 from hotlap.trials.measuring import Where
-from hotlap.trials.output import tail
+from hotlap.trials.output import ending
 from hotlap.trials.scratch import remove_tree
 
 STEPS_FOR_A_SECOND_LOOK = 8
@@ -86,7 +86,7 @@ def profile(
         raise CommandFailed(
             f"{how_it_failed(words, outcome)} after {record.step.seen} steps. "
             f"What was measured until then is in {run.result}",
-            output=tail(trial.output),
+            output=ending(trial.output),
             profile=result,
         )
     return result
