@@ -17,6 +17,7 @@ import msgspec
 from hotlap.errors import RecordError
 
 SCHEMA = 1
+UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
 PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -39,6 +40,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     unit: str  # optimizer, or backward where there is no optimizer object
     settled: bool  # three windows agreed
     watched_seconds: float | None  # the same step, looked into by the phases pass
+
+    @property
+    def is_uneven(self) -> bool:
+        return self.mean_seconds > UNEVEN_FROM * self.median_seconds
+
+    @property
+    def whole_seconds(self) -> float:
+        """What its phases add up to: of uneven steps the mean, as the slow ones are the point."""
+        return self.mean_seconds if self.is_uneven else self.median_seconds
 
 
 class Startup(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,7 +146,9 @@ class Recorder:
             samples = samples_in(batch, asked_for(iterator))
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
-        self._tally.tell((FETCHED, samples, getattr(iterator, "_hotlap_loader", 0), False))
+        loader = getattr(iterator, "_hotlap_loader", 0)
+        self.loaders.fetched(loader, self._thread)
+        self._tally.tell((FETCHED, samples, loader, False))
         if len(self._tally.told) > MOST_TOLD:  # batches and no steps: it is not training
             self.catch_up()
             self._tally.closed()
@@ -275,8 +277,7 @@ class Recorder:
         self.leave(OPTIMIZER)
         if self.optimizers.stepped(optimizer) and self.steps:
             self._disturbed |= self.roots.search_again()
-        alone = self._rounds.only is not None
-        late = not alone and self.schedule.is_over(time.perf_counter())
+        late = self._rounds.only is None and self.schedule.is_over(time.perf_counter())
         if self._rounds.stepped(self.optimizers.roles.of(optimizer), late=late):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
                 self._owed = self.steps_in_backward = True
