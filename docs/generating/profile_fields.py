@@ -64,8 +64,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "it shows what looking costs.",
     },
     records.Phase: {
-        "seconds": "Its part of the median step. Null where it cannot be told apart, never 0 for "
-        "not measured.",
+        "seconds": "Its part of the median step; of the mean where that is more than 1.3 times the "
+        "median. Null where it cannot be told apart, never 0 for not measured.",
         "share": "Its share of the step.",
     },
     records.Verdict: {
@@ -189,8 +189,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "pid": "Its process.",
         "steps": "The number of steps it was seen to take.",
         "median_seconds": "Its median step.",
-        "own_seconds": "Its median step without the backward pass, where ranks wait for each "
-        "other.",
+        "own_seconds": "Its mean step without the backward pass, where ranks wait for each other.",
     },
     records.Ending: {
         "code": "The exit code of the command. Null where a signal ended it.",

@@ -10,13 +10,15 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
 from hotlap.errors import RecordError
 
 SCHEMA = 1
+STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd")
+UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
 PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -39,6 +41,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     unit: str  # optimizer, or backward where there is no optimizer object
     settled: bool  # three windows agreed
     watched_seconds: float | None  # the same step, looked into by the phases pass
+
+    @property
+    def is_uneven(self) -> bool:
+        return self.mean_seconds > UNEVEN_FROM * self.median_seconds
+
+    @property
+    def whole_seconds(self) -> float:
+        """What its phases add up to: of uneven steps the mean, as the slow ones are the point."""
+        return self.mean_seconds if self.is_uneven else self.median_seconds
 
 
 class Startup(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,8 +333,9 @@ def write(content: bytes, path: Path) -> None:
     file = Path(os.path.realpath(path))
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        if file.exists() and not file.is_file():  # a device or a pipe is written to, never replaced
-            file.write_bytes(content)
+        if _is_stream(path):  # by the name it has: that of a pipe leads nowhere
+            with _opened(path) as stream:
+                stream.write(content)
             return
         temporary.write_bytes(content)
         temporary.replace(file)
@@ -331,3 +343,18 @@ def write(content: bytes, path: Path) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise RecordError(f"{file} cannot be written: {problem.strerror}.") from problem
+
+
+def _is_stream(path: Path) -> bool:
+    """A device or a pipe is written to, never replaced; so is what /dev/stdout leads to."""
+    ours = any(path.is_relative_to(name) for name in STREAMS)
+    return path.exists() and (ours or not path.is_file())
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Our own output goes on where it is; anything else is opened."""
+    for number in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(number), path.stat()):
+                return os.fdopen(os.dup(number), "wb")
+    return path.open("wb")

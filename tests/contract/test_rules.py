@@ -235,6 +235,13 @@ def slow_user_code():
     return replace(HEALTHY, phases=phases(other=0.05), lines={"other": (line,)})
 
 
+def slow_model_code():
+    line = Line(file="/home/user/net.py", line=8, function="forward", share=0.8, samples=80)
+    device = {"forward": 0.01, "backward": 0.03}
+    kernels = replace(HEALTHY.kernels, device_busy_seconds=0.04, device_seconds=device)
+    return replace(HEALTHY, kernels=kernels, lines={"forward": (line,)})
+
+
 def slow_rank():
     ranks = tuple(
         Rank(rank=rank, pid=rank + 1, steps=400, median_seconds=0.1, own_seconds=own)
@@ -277,6 +284,7 @@ SICK = {
     "host-waits": host_waits,
     "many-small-operations": many_small_operations,
     "heavy-optimizer": heavy_optimizer,
+    "slow-model-code": slow_model_code,
     "slow-user-code": slow_user_code,
     "slow-rank": slow_rank,
     "idle-wrapper": idle_wrapper,

@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -171,3 +174,26 @@ def test_every_part_of_a_record_is_frozen_and_named():
     assert len(parts) > 15
     for kind in parts:
         assert kind.__struct_config__.frozen, kind
+
+
+def test_a_pipe_is_written_to_by_the_name_it_has():
+    read, write = os.pipe()
+    try:
+        records.write(b"{}\n", Path(f"/dev/fd/{write}"))
+        assert os.read(read, 100) == b"{}\n"
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.parametrize("to", ["| cat > out.txt", "> out.txt"])
+def test_standard_output_is_written_to_wherever_it_leads(tmp_path, to):
+    code = (
+        "from hotlap import records; from pathlib import Path; print('before', flush=True); "
+        "records.write(b'{}\\n', Path('/dev/stdout')); print('after', flush=True)"
+    )
+    subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" {to}', sys.executable, code], check=True, cwd=tmp_path
+    )
+    assert (tmp_path / "out.txt").read_text() == "before\n{}\nafter\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hotlap.errors import CommandFailed, Interrupted, NothingMeasured
+from hotlap.reports.wording import first_line
 from hotlap.settings import Limits
 from hotlap.trials import runner
 from hotlap.trials.folder import TrialFolder
-from hotlap.trials.output import SIGNALS, tail
+from hotlap.trials.output import SIGNALS, ending
 
 
 def failed(outcome: runner.Outcome) -> bool:
@@ -14,7 +15,7 @@ def failed(outcome: runner.Outcome) -> bool:
 
 
 def how_it_failed(words: list[str], outcome: runner.Outcome) -> str:
-    name = " ".join(words[:4]) + (" …" if len(words) > 4 else "")
+    name = " ".join(map(first_line, words[:4])) + (" …" if len(words) > 4 else "")
     if outcome.signal is not None:
         number = outcome.signal
         return f"The command ({name}) was killed by signal {number} ({SIGNALS.get(number, '?')})"
@@ -24,12 +25,12 @@ def how_it_failed(words: list[str], outcome: runner.Outcome) -> str:
 def why_nothing(
     words: list[str], outcome: runner.Outcome, trial: TrialFolder, limits: Limits
 ) -> Exception:
-    output = tail(trial.output)
+    output = ending(trial.output)
     where = f"Its output is in {trial.output}"
     if outcome.stopped == "interrupted":
         return Interrupted("Interrupted before a training step was measured.")
     if outcome.stopped is None and failed(outcome):
-        text = f"{how_it_failed(words, outcome)} before a training step was measured."
+        text = f"{how_it_failed(words, outcome)} before a training step was measured. {where}"
         return CommandFailed(text, output=output)
     saw_torch = any(trial.seen.glob("*.json"))
     notes = sorted(trial.path.glob("bootstrap-*.txt"))
@@ -51,6 +52,11 @@ def why_nothing(
             "The command ended without importing torch, so there is nothing to measure. If it "
             "does train with torch, its Python may have been started with -I or -E, which hides "
             f"hotlap from it. {where}"
+        )
+    elif outcome.stopped == "stalled":
+        text = (
+            f"The command trained for a single step and then for {outcome.idle:.0f} s for none, so "
+            f"it was stopped. If its steps take that long, allow it with --timeout. {where}"
         )
     elif any(trial.records.glob("*.json")):
         text = f"The command ended after a single training step: too few to measure. {where}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import time
@@ -21,7 +22,7 @@ from hotlap.settings import Limits
 from hotlap.trials import measuring, merging, runner
 from hotlap.trials.folder import RunFolder, TrialFolder
 from hotlap.trials.measuring import Where
-from hotlap.trials.output import tail
+from hotlap.trials.output import ending
 from hotlap.trials.scratch import remove_tree
 
 STEPS_FOR_A_SECOND_LOOK = 8
@@ -85,7 +86,7 @@ def profile(
         raise CommandFailed(
             f"{how_it_failed(words, outcome)} after {record.step.seen} steps. "
             f"What was measured until then is in {run.result}",
-            output=tail(trial.output),
+            output=ending(trial.output),
             profile=result,
         )
     return result
@@ -128,6 +129,8 @@ def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) 
     ):
         if not value >= least or (least == 0 and value == 0):
             raise UsageError(f"--{name} is {value}; it must be positive.")
+    if not math.isfinite(chosen.seconds):
+        raise UsageError(f"--seconds is {chosen.seconds}; it must end. An hour is 3600.")
     return chosen
 
 

@@ -31,7 +31,7 @@ from hotlap.settings import Limits
 from hotlap.trials import scratch
 from hotlap.trials.folder import RunFolder
 from hotlap.trials.measuring import LocalMachine, Where
-from hotlap.trials.output import tail
+from hotlap.trials.output import ending
 from hotlap.tunings import Run, Trial, Tuning
 
 TIMED = Limits(
@@ -168,7 +168,7 @@ def _diagnose(machine: Watched, words: list[str], timeout: float) -> tuple[Run, 
         raise CommandFailed(
             f"{how_it_failed(words, measured.outcome)} after {profile.step.seen} steps, without "
             f"any change to it. Its output is in {machine.folder.output}",
-            output=tail(machine.folder.output),
+            output=ending(machine.folder.output),
             profile=profile,
         )
     return run, profile

@@ -76,9 +76,11 @@ def profile(
 
 
 def show_result(result: records.Profile, json: Path | None) -> None:
-    if json is not None:
-        records.save(result, json)
-    show(terminal.render(result))
+    try:
+        show(terminal.render(result))
+    finally:
+        if json is not None:
+            records.save(result, json)
 
 
 def check_writable(path: Path, *, option: str = "--json") -> None:

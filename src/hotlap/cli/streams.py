@@ -6,9 +6,9 @@ import codecs
 import os
 import sys
 
-_STAND_INS = str.maketrans(
+STAND_INS = str.maketrans(
     {
-        **{"▒": "-", "░": ".", "█": "#", "▓": "=", "▚": "%", "·": ".", "■": "#", "●": "*"},
+        **{"▒": "-", "░": ":", "█": "#", "▓": "=", "▚": "%", "·": ".", "■": "#", "●": "*"},
         **{"–": "-", "−": "-", "…": "...", "→": "->", "µ": "u", "×": "x", "✕": "x", "✓": "ok"},
         **{"≠": "!=", "▲": "^", "▼": "v", "◆": "o", "＝": "=", "＋": "+", "－": "-", "＠": "@"},
     }
@@ -34,5 +34,5 @@ def _in_its_stead(problem: UnicodeError) -> tuple[str, int]:
     """What an encoding cannot carry: a plain character that looks like it, or a question mark."""
     if not isinstance(problem, UnicodeEncodeError):
         raise problem
-    text = problem.object[problem.start : problem.end].translate(_STAND_INS)
+    text = problem.object[problem.start : problem.end].translate(STAND_INS)
     return text.encode("ascii", "replace").decode(), problem.end

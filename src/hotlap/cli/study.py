@@ -99,11 +99,13 @@ def _list() -> None:
 
 
 def _finish(answer: Answer, json: Path | None, table: _Growing) -> None:
-    if json is not None:
-        answers.save(answer, json)
-    table.complete(answer.rows)
-    show("")
-    show(report.outcome(answer))
+    try:
+        table.complete(answer.rows)
+        show("")
+        show(report.outcome(answer))
+    finally:
+        if json is not None:
+            answers.save(answer, json)
 
 
 class _Growing:

@@ -103,13 +103,15 @@ def tune(
 
 
 def _finish(result: Tuning, json: Path | None, *, recipe: str | None) -> None:
-    if json is not None:
-        tunings.save(result, json)
-    show("")
-    show(report.outcome(result, recipe=recipe))
-    show("")
-    for line in report.closing(result, recipe=recipe):
-        results().print(line, soft_wrap=True)
+    try:
+        show("")
+        show(report.outcome(result, recipe=recipe))
+        show("")
+        for line in report.closing(result, recipe=recipe):
+            results().print(line, soft_wrap=True)
+    finally:
+        if json is not None:
+            tunings.save(result, json)
 
 
 def seconds(text: str) -> float:

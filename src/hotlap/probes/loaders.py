@@ -29,6 +29,7 @@ class LoaderWatch:
         self.made: dict[int, tuple[str, int, str] | None] = {}  # by id: a loader may not hash
         self.trained: dict[int, int] = {}  # id -> batches trained on
         self.facts: dict[int, dict[str, Any]] = {}
+        self._elsewhere: set[int] = set()  # those whose batches another thread fetches
         self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.wait_seconds = 0.0  # within phases windows, with the CPU the waiting thread burned
         self.wait_cpu_seconds = 0.0
@@ -75,6 +76,11 @@ class LoaderWatch:
     def started(self, loader: Any, iterator: Any, seconds: float) -> None:
         self.iterators.add(iterator)
         self.facts[id(loader)] = self.describe(loader)
+
+    def fetched(self, loader: int, training: int | None) -> None:
+        """Called by the thread that fetches; `training` is the one that trains, once known."""
+        if training is not None and threading.get_ident() != training:
+            self._elsewhere.add(loader)
 
     def trained_on(self, loader: int) -> None:
         self.trained[loader] = self.trained.get(loader, 0) + 1
@@ -150,6 +156,12 @@ class LoaderWatch:
         ]
         found.sort(key=lambda facts: -facts["trained"])
         return found[:8]
+
+    @property
+    def feeds_from_elsewhere(self) -> bool:
+        """Whether another thread fetches most of what is trained on: nobody sees the loop wait."""
+        fetched = sum(self.trained.get(loader, 0) for loader in self._elsewhere)
+        return 2 * fetched > sum(self.trained.values())
 
     def split(self) -> dict[str, float | None]:
         """How much of the waiting was burning CPU: in the waiting thread, and in the workers.

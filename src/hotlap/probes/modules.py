@@ -55,22 +55,32 @@ class Roots:
             return True
         return any(root is part for part in module.modules() for root in self.modules)
 
-    def find_once(self) -> None:
-        """Looks for them, a few times at most: a script may build its model late."""
+    def find_once(self) -> bool:
+        """Looks for them, a few times at most: a script may build its model late.
+
+        Returns whether it looked in place of a model that is gone: that takes a while.
+        """
         if self._found and self._found[0]() is not None:  # most often; the rest takes longer
-            return
+            return False
         if self.modules or self._searches >= MOST_SEARCHES:
-            return
+            return False
         self._searches += 1
         self._found_at = self._recorder.steps
+        had_one = bool(self._found)
         self._watch(outermost(holding(self._torch, self._trained()))[:64])
+        return had_one
 
-    def search_again(self) -> None:
-        """Another optimizer steps: it may train a model that is not known yet."""
+    def search_again(self) -> bool:
+        """Another optimizer steps: it may train a model that is not known yet.
+
+        Returns whether it looked.
+        """
         known = {id(parameter) for parameter in self.parameters()}
-        if not self._trained() <= known and self._searches < MOST_SEARCHES:
-            self._searches += 1
-            self._watch(outermost(holding(self._torch, self._trained()))[:64])
+        if self._trained() <= known or self._searches >= MOST_SEARCHES:
+            return False
+        self._searches += 1
+        self._watch(outermost(holding(self._torch, self._trained()))[:64])
+        return True
 
     def descend_unless_called(self) -> None:
         """A whole step without a call: these are mere containers, so their parts are watched."""
@@ -85,6 +95,8 @@ class Roots:
 
     def _watch(self, modules: list[Any]) -> None:
         self._found = [weakref.ref(module) for module in modules]
+        if self._recorder.hooks.aside:  # they are watched when the hooks come back
+            return
         for module in modules:
             watch(self._torch, module, self._recorder)
 

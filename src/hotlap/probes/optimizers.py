@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hotlap.probes import places
+from hotlap.probes.roles import Roles
 
 
 class Optimizers:
@@ -16,12 +17,14 @@ class Optimizers:
         # Never what keeps an optimizer (and with it a model) alive that the script has dropped.
         self.stepping: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.have_stepped = False
+        self.roles = Roles()
 
     def __bool__(self) -> bool:
         return bool(self._facts)
 
     def made(self, optimizer: Any, place: tuple[str, int, str] | None) -> None:
         self._facts[id(optimizer)] = _describe(optimizer, place)
+        self.roles.made(optimizer, place)
         try:
             self._made[id(optimizer)] = weakref.ref(optimizer)
         except TypeError:
@@ -64,11 +67,3 @@ def _describe(optimizer: Any, place: tuple[str, int, str] | None) -> dict[str, A
         "file": place[0] if place else None,
         "line": place[1] if place else None,
     }
-
-
-def identity(optimizer: Any) -> int:
-    """What makes an optimizer the same one: what it trains. Some make a new one each step."""
-    try:
-        return id(optimizer.param_groups[0]["params"][0])
-    except (AttributeError, IndexError, KeyError, TypeError):
-        return id(optimizer)

@@ -22,7 +22,7 @@ from hotlap.probes.ledger import Ledger
 from hotlap.probes.loaders import LoaderWatch, asked_for
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
-from hotlap.probes.optimizers import Optimizers, identity
+from hotlap.probes.optimizers import Optimizers
 from hotlap.probes.passes import Passes
 from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
 from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, TRAINED, Rounds, Tally
@@ -146,7 +146,9 @@ class Recorder:
             samples = samples_in(batch, asked_for(iterator))
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
-        self._tally.tell((FETCHED, samples, getattr(iterator, "_hotlap_loader", 0), False))
+        loader = getattr(iterator, "_hotlap_loader", 0)
+        self.loaders.fetched(loader, self._thread)
+        self._tally.tell((FETCHED, samples, loader, False))
         if len(self._tally.told) > MOST_TOLD:  # batches and no steps: it is not training
             self.catch_up()
             self._tally.closed()
@@ -229,7 +231,7 @@ class Recorder:
         try:
             if "first_backward" not in self.times:
                 self.times["first_backward"] = time.time()
-            self.roots.find_once()
+            self._disturbed |= self.roots.find_once()
             if self.losses is not None and not self._finished:
                 self.losses.keep(tensors)
             if self.passes.memory_probe is not None:
@@ -274,8 +276,9 @@ class Recorder:
         self.in_optimizer = False
         self.leave(OPTIMIZER)
         if self.optimizers.stepped(optimizer) and self.steps:
-            self.roots.search_again()
-        if self._rounds.stepped(identity(optimizer)):
+            self._disturbed |= self.roots.search_again()
+        late = self._rounds.only is None and self.schedule.is_over(time.perf_counter())
+        if self._rounds.stepped(self.optimizers.roles.of(optimizer), late=late):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
                 self._owed = self.steps_in_backward = True
             else:
@@ -296,7 +299,7 @@ class Recorder:
             events, capturing = self.passes.events, self._is_capturing
             thread = get_ident()
             self.laps = Laps(optimizer, thread, self._tally, timeline, events, capturing)
-        self.laps.go_on(steps, min(int(deadline / 1e-9), self._written + SECOND))
+        self.laps.go_on(steps, int(min(deadline / 1e-9, self._written + SECOND)))
 
     def catch_up(self) -> None:
         """Tells the schedule of the steps that were only kept; none of them can end a window."""

@@ -97,6 +97,10 @@ class Schedule:
             self._taken.pop()
             self.counted_steps -= 1
 
+    def is_over(self, now: float) -> bool:
+        """Whether the time for measuring is up."""
+        return self._deadline is not None and now >= self._deadline
+
     def plain_steps(self) -> tuple[int, float]:
         """How many steps that count cannot end this window, and until when that holds."""
         if self._size is None or self._deadline is None or self._refused:

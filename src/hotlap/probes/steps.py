@@ -38,15 +38,18 @@ class Rounds:
         """The optimizer if no other has ever stepped: then each of its steps is a round."""
         return self._order[0] if len(self._order) == 1 else None
 
-    def stepped(self, optimizer: int) -> bool:
+    def stepped(self, optimizer: int, *, late: bool = False) -> bool:
+        """Whether a round ends here; `late`: measuring should be over, so fewer are waited for."""
         learning = len(self._history) < HISTORY
         self._history.append(optimizer)
         if optimizer not in self._order:
             self._order.append(optimizer)
-        if not learning and self._since > 2 * self._longest + 2:  # it steps no more
+        patience = self._longest + 2 if late else 2 * self._longest + 2
+        if (late or not learning) and self._since > patience:  # it steps no more
             for _ in range(len(self._history) - self._since):
                 self._history.popleft()
             learning = True
+            self._since = self._longest = 0
         if learning:
             self._last = self._choose()
         if optimizer != self._last:

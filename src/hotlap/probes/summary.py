@@ -31,6 +31,7 @@ def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
         "losses": _losses(recorder) if complete or ended else [],
         "loaders": recorder.loaders.summary(),
         "input_cpu": recorder.loaders.split(),
+        "input_elsewhere": recorder.loaders.feeds_from_elsewhere,
         "lines": sampler.summary() if sampler is not None else {},
         "waits": recorder.ledger.waits(),
         "copies": recorder.ledger.copies(),

@@ -47,7 +47,7 @@ class Stack:
 
 def phases(profiles: Sequence[tuple[str, Profile]]) -> Stack | None:
     found = [
-        (name, profile.step.median_seconds, {one: _phase(profile, one) for one in PHASES})
+        (name, profile.step.whole_seconds, {one: _phase(profile, one) for one in PHASES})
         for name, profile in profiles
     ]
     return _stack(found, PHASES, wording.seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from rich.text import Text
 
 from hotlap import units
 from hotlap.records import Finding, Memory, Profile, Usage
-from hotlap.reports import facts
+from hotlap.reports import facts, wording
+from hotlap.rules import slow_rank
 
 # name: (colour, fill where there is no colour)
 PHASES = {
@@ -52,7 +52,7 @@ def _title(profile: Profile) -> Text:
     environment = profile.environment
     device = environment.get("device_name") or environment.get("processor") or "CPU"
     line = Text("hotlap profile  ", style="dim")
-    line.append(shlex.join(profile.command), style="default")
+    line.append(wording.command(profile.command), style="default")
     line.append(f"   {device}, torch {environment.get('torch', '?')}\n", style="dim")
     return line
 
@@ -97,7 +97,9 @@ def _phases(profile: Profile) -> RenderableType | None:
         return None
     bar = Bar((profile.phases[name].share or 0.0, *PHASES[name]) for name in PHASES)
     legend = Table.grid(padding=(0, 2))
-    for justify in ("left", "left", "right", "right", "left"):
+    legend.add_column()
+    legend.add_column(min_width=max(map(len, PHASES)))
+    for justify in ("right", "right", "left"):
         legend.add_column(justify=justify)
     for name, (colour, pattern) in PHASES.items():
         phase = profile.phases[name]
@@ -114,7 +116,7 @@ def _phases(profile: Profile) -> RenderableType | None:
 def _phase_note(profile: Profile, name: str) -> str:
     if profile.phases[name].seconds is None:
         reasons = {
-            "input": "no DataLoader was used",
+            "input": "another thread fetches" if profile.loaders else "no DataLoader was used",
             "transfer": "no device to copy to",
             "optimizer": "no optimizer was seen to step",
         }
@@ -158,7 +160,7 @@ def _step(profile: Profile) -> Text:
     text.append(f"  {units.plural(step.count, 'step')}", style="dim")
     if step.unit == "backward":
         text.append(", counted at backward", style="dim")
-    if step.mean_seconds > 1.3 * step.median_seconds:
+    if step.is_uneven:
         text.append(", uneven", style="dim")
     return text
 
@@ -186,10 +188,28 @@ def _memory(memory: Memory) -> RenderableType | None:
     head.append(f" {kind} at the peak", style="dim")
     if memory.reserved_bytes is not None:
         head.append(f", {units.size(memory.reserved_bytes)} reserved", style="dim")
-    parts = Table.grid(padding=(0, 2))
-    parts.add_row(*[Text.assemble(("■ ", colour), name) for name, colour in MEMORY.items()])
-    parts.add_row(*[Text("  " + units.size(getattr(memory, f"{name}_bytes"))) for name in MEMORY])
-    return Group(head, parts)
+    return Group(head, MemoryParts(memory))
+
+
+class MemoryParts:
+    """Side by side where there is room for all of them, else one below the other."""
+
+    def __init__(self, memory: Memory) -> None:
+        names = [Text.assemble(("■ ", colour), name) for name, colour in MEMORY.items()]
+        sizes = [units.size(getattr(memory, f"{name}_bytes")) for name in MEMORY]
+        self._wide, self._narrow = Table.grid(padding=(0, 2)), Table.grid(padding=(0, 2))
+        self._wide.add_row(*names)
+        self._wide.add_row(*[Text("  " + size) for size in sizes])
+        for name, size in zip(names, sizes, strict=True):
+            self._narrow.add_row(name, size)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        needed = Measurement.get(console, options.update(width=WIDEST), self._wide).maximum
+        yield self._wide if needed <= options.max_width else self._narrow
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        least = Measurement.get(console, options, self._narrow).maximum
+        return Measurement(least, Measurement.get(console, options, self._wide).maximum)
 
 
 def _usage(usage: Usage, profile: Profile) -> Text | None:
@@ -216,7 +236,9 @@ def _ranks(profile: Profile) -> Text | None:
         return None
     if any(rank.rank is None for rank in ranks):
         return Text(f"{len(ranks)} processes train; their samples are counted together")
-    slowest = max(ranks, key=lambda rank: rank.own_seconds or 0.0)
+    slowest = slow_rank.slowest(profile)
+    if slowest is None:
+        return Text(f"{len(ranks)}, none clearly slower than the others")
     return Text(f"{len(ranks)}, the slowest is rank {slowest.rank}")
 
 

@@ -43,7 +43,7 @@ def intro(profile: Profile) -> RenderableType:
     environment = profile.environment
     device = environment.get("device_name") or environment.get("processor") or "CPU"
     title = Text("hotlap tune  ", style="dim")
-    title.append(shlex.join(profile.command), style="default")
+    title.append(wording.command(profile.command), style="default")
     title.append(f"   {device}, torch {environment.get('torch', '?')}\n", style="dim")
     step = profile.step
     average = facts.average(step)

@@ -162,6 +162,16 @@ def recipe_text(tuning: Tuning) -> str:
     return Recipe(tuning.winner.recipe).to_toml(gain)
 
 
+def command(words: Sequence[str]) -> str:
+    """As it was typed; a program on the command line is told by its first line."""
+    return shlex.join([first_line(word) for word in words])
+
+
+def first_line(word: str) -> str:
+    first, *rest = word.strip().split("\n")
+    return f"{first.rstrip()} …" if rest else word
+
+
 def run_command(tuning: Tuning, recipe: str = FILE) -> str:
     return shlex.join(["hotlap", "run", "--recipe", recipe, *tuning.command])
 

@@ -24,7 +24,7 @@ NAME = "host-waits"
 
 
 def check(record: Record, verdict: Verdict) -> Finding | None:
-    step = record.step.median_seconds
+    step = record.step.whole_seconds
     waits = [wait for wait in record.waits if wait.per_step >= 0.5]
     held = sum(wait.seconds_per_step for wait in waits)
     if not waits or held < 0.02 * step:

@@ -36,13 +36,13 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         evidence = (
             f"{units.count(kernels.kernels)} kernels a step keep the device busy "
             f"{units.seconds(kernels.device_busy_seconds)} of "
-            f"{units.seconds(record.step.median_seconds)}"
+            f"{units.seconds(record.step.whole_seconds)}"
         )
         advice = 'Try torch.compile(model, mode="reduce-overhead"), or use larger batches.'
     else:
         evidence = (
             f"{units.count(operations)} operations in forward and backward, "
-            f"{units.seconds(record.step.median_seconds)} a step"
+            f"{units.seconds(record.step.whole_seconds)} a step"
         )
         advice = "Try torch.compile(model), or use larger batches."
     return Finding(

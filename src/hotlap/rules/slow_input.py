@@ -60,7 +60,7 @@ def _kind(record: Record) -> str:
 
 
 def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
-    facts = [f"{units.seconds(waited)} of {units.seconds(record.step.median_seconds)} a step"]
+    facts = [f"{units.seconds(waited)} of {units.seconds(record.step.whole_seconds)} a step"]
     if loader is not None:
         facts.append(f"{loader.dataset} with num_workers={loader.workers}")
     if record.input_making_share is not None:

@@ -2,7 +2,7 @@
 
 ## What it finds
 A rank whose own work (everything but the backward pass, where ranks wait for each other) takes at
-least 10 % of the step longer than the others'.
+least 10 % of the step longer than the others', on average: also where it comes every few steps.
 
 ## Why it matters
 A distributed step is as long as its slowest rank's.
@@ -17,27 +17,38 @@ Look at what that rank does differently: its input, its logging, its device.
 from __future__ import annotations
 
 from hotlap import stats, units
-from hotlap.records import Finding, Record, Verdict
+from hotlap.records import Finding, Rank, Record, Verdict
 
 NAME = "slow-rank"
+LEAST_SHARE = 0.1
 
 
 def check(record: Record, verdict: Verdict) -> Finding | None:
+    rank = slowest(record)
+    if rank is None or rank.own_seconds is None:
+        return None
+    others = _others(record, rank)
+    waited = units.seconds(rank.own_seconds - others)
+    return Finding(
+        rule=NAME,
+        summary=f"Rank {rank.rank} is the slowest: the others wait {waited} for it.",
+        evidence=(
+            f"outside the backward pass rank {rank.rank} takes "
+            f"{units.seconds(rank.own_seconds)} a step, the others {units.seconds(others)}"
+        ),
+        advice=f"The phases shown are those of rank {rank.rank}: look for what is different.",
+    )
+
+
+def slowest(record: Record) -> Rank | None:
+    """The rank the others wait for, where one is behind by more than ranks always are."""
     known = [rank for rank in record.ranks if rank.own_seconds is not None]
     if len(known) < 2 or any(rank.rank is None for rank in known):
         return None
-    slowest = max(known, key=lambda rank: rank.own_seconds or 0.0)
-    others = stats.median([rank.own_seconds or 0.0 for rank in known if rank is not slowest])
-    behind = (slowest.own_seconds or 0.0) - others
-    if behind < 0.1 * record.step.median_seconds:
-        return None
-    waited = units.seconds(behind)
-    return Finding(
-        rule=NAME,
-        summary=f"Rank {slowest.rank} is the slowest: the others wait {waited} for it.",
-        evidence=(
-            f"outside the backward pass rank {slowest.rank} takes "
-            f"{units.seconds(slowest.own_seconds)}, the others {units.seconds(others)}"
-        ),
-        advice=f"The phases shown are those of rank {slowest.rank}: look for what is different.",
-    )
+    last = max(known, key=lambda rank: rank.own_seconds or 0.0)
+    behind = (last.own_seconds or 0.0) - _others(record, last)
+    return last if behind >= LEAST_SHARE * record.step.whole_seconds else None
+
+
+def _others(record: Record, rank: Rank) -> float:
+    return stats.median([one.own_seconds or 0.0 for one in record.ranks if one is not rank])

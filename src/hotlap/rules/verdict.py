@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotlap import units
 from hotlap.optimizations import reading
-from hotlap.records import Line, Record, Verdict
+from hotlap.records import Finding, Line, Record, Verdict
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
@@ -12,7 +12,7 @@ LAUNCH_SECONDS_PER_OPERATION = 40e-6
 # The host waiting costs at most the overlap it destroys, half of a step at worst, so it competes
 # with a handicap.
 SYNC_IS_DOMINANT_FROM = 0.2
-UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
+TOLD_FROM = 0.05  # of the step: the lesser of two places of the script's own code
 
 _WORDS = {
     "input": "waiting for input",
@@ -30,7 +30,7 @@ _PHASES = {BETWEEN: ("other", "gap"), INSIDE: ("forward", "gap", "backward")}
 
 
 def judge(record: Record) -> Verdict:
-    step = record.step.median_seconds
+    step = record.step.whole_seconds
     seconds = attribute(record)
     shares = {name: min(1.0, value / step) for name, value in seconds.items() if value > 0}
     if not shares:
@@ -88,6 +88,27 @@ def sampled(record: Record, where: str) -> tuple[list[Line], int]:
         one = next((line for line in record.lines.get(name, ()) if line.share), None)
         taken += one.samples / one.share if one is not None else 0.0
     return sorted(lines, key=lambda line: -line.samples), round(taken)
+
+
+def own_code_found(
+    rule: str, record: Record, where: str, seconds: float, *, advice: str
+) -> Finding:
+    """What is said of the script's own code in one place, with the line that runs most often."""
+    lines, taken = sampled(record, where)
+    first = lines[0] if lines else None
+    evidence = f"{units.seconds(seconds)} a step"
+    if first is not None:
+        what = "top-level code" if first.function == "<module>" else f"{first.function}()"
+        evidence += f"; {what} was running in {first.samples} of {units.plural(taken, 'sample')}"
+    share = units.share(seconds / record.step.whole_seconds)
+    return Finding(
+        rule=rule,
+        summary=f"{share} of the step is the script's own code {where}.",
+        evidence=evidence,
+        advice=advice,
+        file=first.file if first else None,
+        line=first.line if first else None,
+    )
 
 
 def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
@@ -163,16 +184,26 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"
     if bottleneck == "other":
-        where = max(own := own_code(record), key=lambda name: own[name])
-        lines, _ = sampled(record, where)
-        words += f" {where}"
-        if lines:
-            words += f", mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"
-    step = record.step
-    uneven = step.mean_seconds > UNEVEN_FROM * step.median_seconds
-    each = (
-        f"a step of {units.seconds(step.mean_seconds)} (mean)"
-        if uneven
-        else (f"every {units.seconds(step.median_seconds)} step")
-    )
+        share, places = _places(record)
+        words += places
+    length = units.seconds(record.step.whole_seconds)
+    each = f"a step of {length} (mean)" if record.step.is_uneven else f"every {length} step"
     return f"{units.share(share)} of {each} goes to {words}."
+
+
+def _places(record: Record) -> tuple[float, str]:
+    """The share of the script's own code that is named, and where it is: one place or both."""
+    step = record.step.whole_seconds
+    own = {where: seconds / step for where, seconds in own_code(record).items()}
+    first, second = sorted(own, key=lambda where: -own[where])
+    if own[second] < TOLD_FROM:
+        return own[first], f" {_place(record, first)}"
+    told = [f"{units.share(own[where])} {_place(record, where)}" for where in (first, second)]
+    return min(1.0, own[first] + own[second]), f": {told[0]}; {told[1]}"
+
+
+def _place(record: Record, where: str) -> str:
+    lines, _ = sampled(record, where)
+    if not lines:
+        return where
+    return f"{where}, mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"

@@ -54,7 +54,10 @@ def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
                 f"hotlap profile bash {first}"
             )
     elif shutil.which(first) is None:
-        hint = f" A file of that name is here: try ./{first}" if (folder / first).exists() else ""
+        path = folder / first
+        if path.is_dir():
+            raise UsageError(f"{first} is a folder; name the command that trains in it.")
+        hint = f" A file of that name is here: try ./{first}" if path.exists() else ""
         raise UsageError(f"The command {first} is not there: it is not on the PATH.{hint}")
     return [first, *rest]
 

@@ -20,7 +20,7 @@ from hotlap.records import Ending, Record
 from hotlap.settings import Limits
 from hotlap.trials import merging, raw, runner, writes
 from hotlap.trials.folder import TrialFolder
-from hotlap.trials.output import SIGNALS, tail
+from hotlap.trials.output import SIGNALS, ending
 from hotlap.trials.raw import Raw
 from hotlap.tunings import FAILED, OUT_OF_MEMORY, TIMED_OUT, Run
 
@@ -28,7 +28,10 @@ FIRST_STEPS = 10  # compiling and cold caches are in these
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|CUDA out of memory|MemoryError|std::bad_alloc|an(?:no|')t allocate memory"
 )
-_LAST_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Failed|Warning)\b.*)$", re.M)
+_LAST_ERROR = re.compile(
+    r"^(?:\[rank\d+\]: )?(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Failed|Warning)\b.*)$", re.M
+)
+_LAUNCHERS = "torch.distributed.elastic.multiprocessing.errors"  # says only that a rank failed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +261,7 @@ def failure(outcome: runner.Outcome, folder: TrialFolder) -> tuple[str | None, s
     """(status, reason) of a command that failed by itself; (None, "") of one that did not."""
     ended_badly = outcome.signal is not None or outcome.code not in (0, None)
     if outcome.stopped is None and ended_badly:
-        text = tail(folder.output, lines=60)
+        text = ending(folder.output, lines=60)
         if _OUT_OF_MEMORY.search(text):
             return OUT_OF_MEMORY, _last_error(text) or "it ran out of memory"
         if outcome.signal == 9:
@@ -272,7 +275,8 @@ def failure(outcome: runner.Outcome, folder: TrialFolder) -> tuple[str | None, s
 
 def _last_error(text: str) -> str:
     found = _LAST_ERROR.findall(text)
-    return found[-1][:200] if found else ""
+    own = [line for line in found if not line.startswith(_LAUNCHERS)] or found
+    return own[-1][:200] if own else ""
 
 
 def _last_words(code: int | None, text: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from hotlap import machine, stats
 from hotlap.records import (
     PHASES,
+    UNEVEN_FROM,
     Copy,
     Ending,
     Kernels,
@@ -47,7 +48,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     step = msgspec.structs.replace(step, samples=samples[0], samples_per_second=samples[1])
     return Record(
         step=step,
-        phases=_phases(main, step.median_seconds, kernels),
+        phases=_phases(main, step.whole_seconds, kernels),
         startup=_startup(main),
         memory=_memory(main),
         usage=_usage(main, telemetry),
@@ -87,7 +88,7 @@ def _telling(raws: Sequence[Raw]) -> Raw:
     slowest = max(raws, key=lambda raw: own[raw["pid"]] or 0.0)
     others = [seconds or 0.0 for pid, seconds in own.items() if pid != slowest["pid"]]
     behind = (own[slowest["pid"]] or 0.0) - stats.median(others)
-    return slowest if behind > SLOWEST_COUNTS_FROM * _step(slowest).median_seconds else first
+    return slowest if behind > SLOWEST_COUNTS_FROM * _step(slowest).whole_seconds else first
 
 
 def complete(record: Record, raws: Sequence[Raw]) -> Record:
@@ -169,7 +170,8 @@ def _samples(raw: Raw) -> tuple[float | None, float | None]:
     """(in a step, in a second) of one process. The bare pass does not look into batches."""
     rows = _trained(_rows(raw, "warmup", "bare", "phases"))
     samples = [float(row["samples"]) for row in rows if row["samples"]]
-    if not samples:
+    looked_into = [bool(row["samples"]) for row in _counted(raw, "phases") if row.get("phases")]
+    if not samples or 2 * sum(looked_into) < len(looked_into):  # only the first steps told
         return None, None
     seconds = stats.mean([row["seconds"] for row in _counted(raw)])
     return stats.median(samples), stats.mean(samples) / seconds if seconds > 0 else None
@@ -207,7 +209,7 @@ def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str,
     sums["other"] = sums.get("other", 0.0) + gap - loss
     on_device = raw["environment"].get("device", "cpu") != "cpu"
     unknown = set()
-    if not raw["loaders"]:
+    if not raw["loaders"] or raw.get("input_elsewhere"):
         unknown.add("input")
     if not on_device:
         unknown.add("transfer")
@@ -231,7 +233,7 @@ def _typical(rows: Sequence[Raw]) -> Sequence[Raw]:
     Where cost comes in bursts (a worker's batch every other step) the slow ones are the point.
     """
     seconds = [row["seconds"] for row in rows]
-    if len(rows) < 10 or stats.mean(seconds) > 1.3 * stats.median(seconds):
+    if len(rows) < 10 or stats.mean(seconds) > UNEVEN_FROM * stats.median(seconds):
         return rows
     low, high = stats.quantile(seconds, 0.1), stats.quantile(seconds, 0.9)
     return [row for row in rows if low <= row["seconds"] <= high]
@@ -338,6 +340,8 @@ def _epoch_start(raw: Raw) -> tuple[float | None, float | None]:
 
 
 def _input_cpu(raw: Raw) -> float | None:
+    if raw.get("input_elsewhere"):
+        return None
     workers = raw["loaders"][0]["workers"] if raw["loaders"] else 0
     share = raw["input_cpu"]["workers_cpu_share" if workers else "wait_cpu_share"]
     return min(1.0, float(share)) if share is not None else None  # two clocks
@@ -345,11 +349,12 @@ def _input_cpu(raw: Raw) -> float | None:
 
 def _rank(raw: Raw) -> Rank:
     rows = [row["phases"] for row in _counted(raw, "phases") if row.get("phases")]
+    # Their mean: what one rank does every few steps keeps the others waiting as well.
     own = [sum(s for name, s in row.items() if name != "backward") for row in rows]
     return Rank(
         rank=raw["rank"],
         pid=raw["pid"],
         steps=raw["steps"],
         median_seconds=_step(raw).median_seconds,
-        own_seconds=stats.median(own) if own else None,
+        own_seconds=stats.mean(own) if own else None,
     )

@@ -90,3 +90,4 @@ class _Whole(msgspec.Struct):
     environment: dict[str, Any]
     diverted: list[str]
     problems: list[str]
+    input_elsewhere: bool = False  # another thread fetches the batches

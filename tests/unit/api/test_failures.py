@@ -1,6 +1,6 @@
 import pytest
 
-from hotlap.api.failures import why_nothing
+from hotlap.api.failures import how_it_failed, why_nothing
 from hotlap.errors import CommandFailed, NothingMeasured
 from hotlap.settings import Limits
 from hotlap.trials.folder import TrialFolder
@@ -31,7 +31,23 @@ def test_what_python_itself_leaves_behind_for_a_moment_is_no_training(why):
     assert "without importing torch" in str(why(code=0, left_running=left))
 
 
-def test_a_command_that_failed_is_told_as_that_whatever_it_left(why):
+def test_a_command_that_hung_after_its_first_step_did_not_end(why, tmp_path):
+    (TrialFolder(tmp_path).records / "7.json").write_text("{}")
+    (TrialFolder(tmp_path).seen / "7.json").write_text("{}")
+    assert "ended after a single training step" in str(why(code=0))
+    problem = str(why(stopped="stalled", idle=9.2, signal=15))
+    assert "ended" not in problem
+    assert "a single step and then for 9 s for none, so it was stopped" in problem
+    assert "--timeout" in problem
+
+
+def test_a_program_on_the_command_line_is_told_by_its_first_line():
+    words = ["python", "-c", "import torch\ntorch.boom()\n"]
+    assert "(python -c import torch …) failed" in how_it_failed(words, Outcome(code=1))
+
+
+def test_a_command_that_failed_is_told_as_that_whatever_it_left(why, tmp_path):
     problem = why(code=3, left_running=["python train.py"])
     assert isinstance(problem, CommandFailed)
     assert "failed with exit code 3" in str(problem)
+    assert str(TrialFolder(tmp_path).output) in str(problem)

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from hotlap.cli import streams
+from hotlap.reports import terminal
+
 ENTRY = "from hotlap.cli import main; main()"
 
 
@@ -84,3 +87,9 @@ def test_what_an_encoding_cannot_carry_is_written_in_plain_characters() -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"},
     )
     assert done.stdout == "- 3 us -> ?\n"
+
+
+def test_in_plain_characters_every_phase_has_a_pattern_of_its_own() -> None:
+    plain = [pattern.translate(streams.STAND_INS) for _, pattern in terminal.PHASES.values()]
+    assert len(set(plain)) == len(plain)
+    assert "".join(plain).isascii()

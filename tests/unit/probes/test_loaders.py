@@ -1,3 +1,4 @@
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +56,19 @@ def test_the_loader_that_fed_most_training_stands_first():
     for _ in range(3):
         watch.trained_on(id(training))
     assert [one["trained"] for one in watch.summary()] == [3, 0]
+
+
+def test_batches_that_another_thread_fetches_come_from_elsewhere():
+    watch = LoaderWatch()
+    me = threading.get_ident()
+    watch.fetched(1, None)  # nobody knows yet who trains
+    watch.fetched(1, me)
+    watch.fetched(2, me + 1)
+    watch.trained_on(1)
+    assert not watch.feeds_from_elsewhere  # that loader feeds no training
+    watch.trained_on(2)
+    watch.trained_on(2)
+    assert watch.feeds_from_elsewhere
 
 
 def test_a_loader_started_every_epoch_is_told_once():

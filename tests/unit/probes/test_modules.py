@@ -202,6 +202,7 @@ class Steps:
         self.steps = 0
         self.optimizers = self
         self.trained = trained
+        self.hooks = SimpleNamespace(aside=False)
 
     def parameters(self):
         return self.trained
@@ -219,6 +220,27 @@ def test_roots_are_the_outermost_modules_of_what_is_trained(net):
     assert roots.names() == ["Sequential"]
     assert ids(roots.parameters()) == ids(net.parameters())
     assert DOOR not in stranger.__dict__
+
+
+def test_a_root_that_is_found_in_the_bare_pass_is_not_watched_in_it(net):
+    recorder = Steps(*net.parameters())
+    recorder.hooks.aside = True
+    roots = modules.Roots(torch, recorder)
+    roots.find_once()
+    assert roots.modules == [net]
+    assert DOOR not in net.__dict__
+
+
+def test_looking_for_the_successor_of_a_model_disturbs_the_step():
+    recorder, first, second = Steps(), Net(), Net()
+    roots = modules.Roots(torch, recorder)
+    recorder.trained = list(first.parameters())
+    assert not roots.find_once()  # the first time nothing is being measured yet
+    assert not roots.search_again()
+    recorder.trained = list(second.parameters())
+    assert roots.search_again()
+    assert roots.modules == [second]
+    assert not roots.search_again()
 
 
 def test_containers_that_nobody_calls_are_left_for_their_parts(net):

@@ -59,6 +59,21 @@ def test_steps_go_on_after_an_optimizer_vanishes():
     assert all(after[HISTORY:])
 
 
+def test_optimizers_that_each_step_for_a_while_are_not_waited_for_longer_and_longer():
+    found = ends([number for number in range(100) for _ in range(30)])
+    assert sum(found[-300:]) >= 150
+
+
+def test_past_the_limit_of_time_nobody_is_waited_for_that_is_late():
+    rounds = Rounds()
+    for _ in range(10):
+        for optimizer in [1] * 20 + [2]:
+            rounds.stepped(optimizer)
+    found = [rounds.stepped(1, late=True) for _ in range(40)]
+    assert not any(found[:20])  # a round like the others
+    assert all(found[30:])
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

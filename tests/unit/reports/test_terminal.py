@@ -11,14 +11,14 @@ import sample_tunings
 from rich.console import Console, RenderableType
 
 from hotlap import records
-from hotlap.records import Profile
+from hotlap.records import Memory, Profile, Rank
 from hotlap.reports import facts, terminal, tuning
 
 DATA = Path(__file__).parents[1] / "data"
 
 
-def drawn(report: RenderableType) -> str:
-    console = Console(file=io.StringIO(), width=200)
+def drawn(report: RenderableType, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width)
     with console.capture() as caught:
         console.print(report)
     return caught.get()
@@ -79,3 +79,54 @@ def test_a_reason_that_is_too_long_for_its_row_stands_below_it():
     first, *rest = tuning.row(failed, 80).plain.splitlines()
     assert "RuntimeError" not in first
     assert " ".join(" ".join(rest).split()).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [((0.04, 0.08), "2, the slowest is rank 1"), ((0.04, 0.041), "2, none clearly slower")],
+)
+def test_a_rank_is_named_the_slowest_only_where_it_clearly_is(own, words):
+    ranks = tuple(
+        Rank(rank=number, pid=number, steps=90, median_seconds=0.1, own_seconds=seconds)
+        for number, seconds in enumerate(own)
+    )
+    found = msgspec.structs.replace(profile(median=0.1, mean=0.1), ranks=ranks)
+    assert words in drawn(terminal.render(found))
+
+
+def test_input_that_another_thread_fetches_is_not_said_to_have_no_loader():
+    found = profile(median=0.1, mean=0.1)
+    unknown = records.Phase(seconds=None, share=None)
+    found = msgspec.structs.replace(found, phases={**found.phases, "input": unknown})
+    assert "another thread fetches" in drawn(terminal.render(found))
+    found = msgspec.structs.replace(found, loaders=())
+    assert "no DataLoader was used" in drawn(terminal.render(found))
+
+
+@pytest.mark.parametrize("width", [40, 60, 66, 72, 80, 200])
+def test_the_parts_of_memory_are_whole_at_every_width(width):
+    memory = Memory(
+        kind="device",
+        peak_bytes=2_000 << 20,
+        reserved_bytes=None,
+        parameters_bytes=101 << 20,
+        gradients_bytes=102 << 20,
+        optimizer_bytes=103 << 20,
+        activations_bytes=104 << 20,
+        rest_bytes=105 << 20,
+    )
+    page = drawn(
+        terminal.render(msgspec.structs.replace(profile(median=0.1, mean=0.1), memory=memory)),
+        width=width,
+    )
+    for number, name in enumerate(terminal.MEMORY, start=101):
+        assert f"■ {name}" in page
+        assert f"{number} MiB" in page
+    for name in terminal.PHASES:
+        assert f"  {name} " in page
+
+
+def test_a_program_on_the_command_line_is_shown_by_its_first_line():
+    command = ("python", "-c", "import torch\nmodel = torch.nn.Linear(4, 4)\n", "--epochs", "3")
+    found = msgspec.structs.replace(profile(median=0.1, mean=0.1), command=command)
+    assert "python -c 'import torch …' --epochs 3 " in drawn(terminal.render(found))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hotlap import records
 from hotlap.records import PHASES, Kernels, Line, Phase, Wait
-from hotlap.rules import counted_at_backward, heavy_optimizer, slow_user_code
+from hotlap.rules import counted_at_backward, heavy_optimizer, slow_model_code, slow_user_code
 from hotlap.rules.verdict import attribute, judge
 
 BASE = records.load(Path(__file__).parents[1] / "data" / "profile-schema-1.json")
@@ -260,14 +260,49 @@ def test_what_stands_between_model_and_backward_pass_is_between_the_phases_too()
 
 
 def test_python_inside_the_model_is_said_to_be_there():
-    phases = {"forward": 0.8, "other": 0.2}
+    phases = {"forward": 0.98, "other": 0.02}
     lines = {"forward": (line(6, 40, 40, "forward"),), "other": (line(12, 10, 10),)}
     made = msgspec.structs.replace(on_cpu(phases, operations=10.0), lines=lines)
-    assert "own code inside the model, mostly at train.py:6." in judge(made).sentence
-    found = slow_user_code.check(made, judge(made))
-    assert found.summary == "80 % of the step is the script's own code inside the model."
+    sentence = judge(made).sentence
+    assert sentence.startswith("98 % of every 1.00 s step goes to the script's own code inside")
+    assert sentence.endswith("the model, mostly at train.py:6.")
+    found = slow_model_code.check(made, judge(made))
+    assert found.summary == "98 % of the step is the script's own code inside the model."
     assert (found.line, "forward() was running in 40 of 40" in found.evidence) == (6, True)
     assert "tensor operations" in found.advice
+    assert slow_user_code.check(made, judge(made)) is None
+
+
+def test_own_code_in_two_places_is_told_of_both():
+    phases = {"forward": 0.3, "backward": 0.1, "other": 0.6}
+    lines = {"forward": (line(5, 30, 30, "forward"),), "other": (line(9, 60, 60),)}
+    made = msgspec.structs.replace(on_cpu(phases, work=0.1), lines=lines)
+    verdict = judge(made)
+    assert verdict.share == pytest.approx(0.9)
+    assert verdict.sentence == (
+        "90 % of every 1.00 s step goes to the script's own code: 60 % between the phases, mostly "
+        "at train.py:9; 30 % inside the model, mostly at train.py:5."
+    )
+    findings = [rule.check(made, verdict) for rule in (slow_user_code, slow_model_code)]
+    assert [found.line for found in findings] == [9, 5]
+    assert [found.summary.partition(" of")[0] for found in findings] == ["60 %", "30 %"]
+
+
+def test_where_another_thread_fetches_the_loop_may_be_waiting_for_it():
+    made = on_cpu({"input": None, "forward": 0.2, "other": 0.8}, work=0.2)
+    assert made.loaders
+    assert "waits for them here" in slow_user_code.check(made, judge(made)).advice
+    alone = msgspec.structs.replace(made, loaders=())
+    assert "use a DataLoader" in slow_user_code.check(alone, judge(alone)).advice
+
+
+def test_findings_on_uneven_steps_are_told_by_the_mean_as_the_verdict_is():
+    step = msgspec.structs.replace(BASE.step, median_seconds=0.1, mean_seconds=1.0)
+    made = msgspec.structs.replace(CPU["other"], step=step)
+    assert judge(made).sentence.startswith("60 % of a step of 1.00 s (mean)")
+    found = slow_user_code.check(made, judge(made))
+    assert found.summary.startswith("60 % of the step")
+    assert found.evidence.startswith("600 ms a step")
 
 
 def test_what_small_operations_lost_to_others_is_not_the_scripts_own_code():
@@ -278,7 +313,9 @@ def test_what_small_operations_lost_to_others_is_not_the_scripts_own_code():
 
 
 def test_an_update_by_hand_is_no_code_to_be_done_less_often():
-    step = msgspec.structs.replace(BASE.step, unit="backward", median_seconds=1.0)
+    step = msgspec.structs.replace(
+        BASE.step, unit="backward", median_seconds=STEP, mean_seconds=STEP
+    )
     made = msgspec.structs.replace(CPU["other"], step=step)
     assert "torch.optim" in slow_user_code.check(made, judge(made)).advice
     known = msgspec.structs.replace(made, models=("Linear",))

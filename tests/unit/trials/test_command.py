@@ -114,3 +114,10 @@ def test_folders_the_command_names_are_covered_and_those_of_the_system_are_not(t
     found = folders(words, working=tmp_path / "runs")
     expected = {str(tmp_path / name) for name in ("project", "runs", "data")}
     assert set(found) == {*expected, str(Path.home())}
+
+
+@pytest.mark.parametrize("name", [".", "models", "models/"])
+def test_a_folder_is_told_to_be_one(folder, name):
+    (folder / "models").mkdir(exist_ok=True)
+    with pytest.raises(UsageError, match="is a folder; name the command that trains in it"):
+        resolve([name], folder=folder)

@@ -1,9 +1,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raws import ENDING, LOADER, bare, merged, raw, row, watched, window
+from raws import ENDING, LOADER, SPLIT, bare, merged, raw, row, watched, window
 
 from hotlap.records import PHASES
+from hotlap.rules import slow_rank
 from hotlap.trials.merging import complete, merge
 
 # Which steps count -------------------------------------------------------------------------
@@ -98,6 +99,13 @@ def test_unknown_samples_stay_unknown():
     assert (step.samples, step.samples_per_second) == (None, None)
 
 
+def test_samples_that_only_the_first_steps_told_stay_unknown():
+    unseen = [row(samples=None, phases=SPLIT) for _ in range(4)]
+    windows = window("warmup", row(samples=10), row(samples=10)), bare(1.0), watched(*unseen)
+    step = merged(raw(*windows)).step
+    assert (step.samples, step.samples_per_second) == (None, None)
+
+
 # Phases ------------------------------------------------------------------------------------
 
 splits = st.fixed_dictionaries(
@@ -120,6 +128,20 @@ def test_phases_are_laid_over_the_bare_step_not_the_watched_one():
     record = merged(raw(bare(1.0), watched(slow)))
     assert record.phases["input"].seconds == pytest.approx(0.5)
     assert record.step.watched_seconds == 4.0
+
+
+def test_the_phases_of_uneven_steps_add_up_to_the_mean():
+    bursts = [{"forward": 1.0}] * 4 + [{"forward": 1.0, "other": 45.0}]
+    record = merged(raw(bare(1, 1, 1, 1, 46), watched(*bursts)))
+    assert record.step.whole_seconds == record.step.mean_seconds == 10
+    assert record.phases["other"].seconds == pytest.approx(9.0)
+
+
+def test_waiting_for_what_another_thread_fetches_is_not_known():
+    record = merged(raw(bare(1.0), watched({**SPLIT, "input": 0.0}), input_elsewhere=True))
+    assert (record.phases["input"].seconds, record.phases["input"].share) == (None, None)
+    assert record.input_cpu_share is None
+    assert record.loaders
 
 
 def test_the_gap_before_the_backward_pass_is_the_loss():
@@ -241,6 +263,17 @@ def test_the_slowest_rank_is_the_one_that_tells_what_the_time_is_spent_on():
     record = merged(rank(0, own=0.2), rank(1, own=0.7), rank(2, own=0.2, world=3))
     assert record.phases["input"].share == pytest.approx(0.7)
     assert [one.own_seconds for one in record.ranks] == pytest.approx([0.2, 0.7, 0.2])
+
+
+def test_a_rank_that_works_in_bursts_is_the_slowest():
+    even, split = [0.1] * 5, {"input": 0.1, "backward": 0.9}
+    bursts = [{"input": own, "backward": 0.0} for own in (0.1, 0.1, 0.1, 0.1, 4.6)]
+    waiting = raw(bare(*even, 4.6), watched(*[split] * 5), pid=100, rank=0, world_size=2)
+    sleeping = raw(bare(*even, 4.6), watched(*bursts), pid=101, rank=1, world_size=2)
+    record = merged(waiting, sleeping)
+    assert [one.own_seconds for one in record.ranks] == pytest.approx([0.1, 1.0])
+    assert slow_rank.slowest(record).rank == 1
+    assert record.phases["input"].share == pytest.approx(1.0)  # those of the rank that sleeps
 
 
 def test_ranks_that_are_alike_are_told_by_the_first():
