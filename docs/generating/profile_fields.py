@@ -64,8 +64,9 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "it shows what looking costs.",
     },
     records.Phase: {
-        "seconds": "Its part of the median step; of the mean where that is more than 1.3 times the "
-        "median. Null where it cannot be told apart, never 0 for not measured.",
+        "seconds": "Its part of the median step. Null where it cannot be told apart, never 0 for "
+        "not measured. Sentences and pictures tell it of the mean step where that is more than 1.3 "
+        "times the median.",
         "share": "Its share of the step.",
     },
     records.Verdict: {

@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole_seconds(self) -> float:
-        """What its phases add up to: of uneven steps the mean, as the slow ones are the point."""
+        """What is told of a step: of uneven ones the mean, as the slow ones are the point."""
         return self.mean_seconds if self.is_uneven else self.median_seconds
 
 
@@ -192,6 +192,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     left_running: tuple[str, ...] = ()
 
 
+Told = TypeVar("Told", bound="Record")
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One trial."""
 
@@ -217,6 +220,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, Any]
     ending: Ending
     problems: tuple[str, ...]
+
+
+def as_told(record: Told) -> Told:
+    """Its phases as parts of what is told of a step: the mean where steps are uneven."""
+    total = sum(phase.seconds or 0.0 for phase in record.phases.values())
+    if not record.step.is_uneven or not total:
+        return record
+    factor = record.step.whole_seconds / total
+    phases = {
+        name: Phase(seconds=None if one.seconds is None else factor * one.seconds, share=one.share)
+        for name, one in record.phases.items()
+    }
+    return msgspec.structs.replace(record, phases=phases)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

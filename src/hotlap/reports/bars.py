@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hotlap.records import PHASES, Memory, Profile
+from hotlap.records import PHASES, Memory, Profile, as_told
 from hotlap.reports import wording
 from hotlap.reports.wording import finite
 
@@ -47,7 +47,7 @@ class Stack:
 
 def phases(profiles: Sequence[tuple[str, Profile]]) -> Stack | None:
     found = [
-        (name, profile.step.whole_seconds, {one: _phase(profile, one) for one in PHASES})
+        (name, profile.step.whole_seconds, {one: _phase(as_told(profile), one) for one in PHASES})
         for name, profile in profiles
     ]
     return _stack(found, PHASES, wording.seconds)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotlap import units
-from hotlap.records import Finding, Memory, Profile, Usage
+from hotlap.records import Finding, Memory, Profile, Usage, as_told
 from hotlap.reports import facts, wording
 from hotlap.rules import slow_rank
 
@@ -40,7 +40,7 @@ def render(profile: Profile) -> RenderableType:
     parts = [
         _title(profile),
         _verdict(profile),
-        _phases(profile),
+        _phases(as_told(profile)),
         _facts(profile),
         *_findings(profile),
         Text(f"kept in {_short(profile.folder)}, with the command's output.log", style="dim"),

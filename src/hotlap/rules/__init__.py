@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hotlap.records import Finding, Record, Verdict
+from hotlap.records import Finding, Record, Verdict, as_told
 from hotlap.rules import (
     busy_machine,
     counted_at_backward,
@@ -65,5 +65,5 @@ RULES: tuple[Rule, ...] = (  # what stands in the way of the numbers, then the c
 
 
 def find(record: Record, verdict: Verdict) -> tuple[Finding, ...]:
-    found = (rule.check(record, verdict) for rule in RULES)
+    found = (rule.check(as_told(record), verdict) for rule in RULES)
     return tuple(finding for finding in found if finding is not None)

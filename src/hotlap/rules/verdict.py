@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotlap import units
 from hotlap.optimizations import reading
-from hotlap.records import Finding, Line, Record, Verdict
+from hotlap.records import Finding, Line, Record, Verdict, as_told
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
@@ -30,6 +30,7 @@ _PHASES = {BETWEEN: ("other", "gap"), INSIDE: ("forward", "gap", "backward")}
 
 
 def judge(record: Record) -> Verdict:
+    record = as_told(record)
     step = record.step.whole_seconds
     seconds = attribute(record)
     shares = {name: min(1.0, value / step) for name, value in seconds.items() if value > 0}

@@ -48,7 +48,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     step = msgspec.structs.replace(step, samples=samples[0], samples_per_second=samples[1])
     return Record(
         step=step,
-        phases=_phases(main, step.whole_seconds, kernels),
+        phases=_phases(main, step.median_seconds, kernels),
         startup=_startup(main),
         memory=_memory(main),
         usage=_usage(main, telemetry),
