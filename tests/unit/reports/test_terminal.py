@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from hotlap import records
 from hotlap.records import Memory, Profile, Rank
 from hotlap.reports import facts, terminal, tuning
+from hotlap.tunings import Trial
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -130,3 +131,29 @@ def test_a_program_on_the_command_line_is_shown_by_its_first_line():
     command = ("python", "-c", "import torch\nmodel = torch.nn.Linear(4, 4)\n", "--epochs", "3")
     found = msgspec.structs.replace(profile(median=0.1, mean=0.1), command=command)
     assert "python -c 'import torch …' --epochs 3 " in drawn(terminal.render(found))
+
+
+def failed_bundle():
+    return Trial(
+        name="everything promising",
+        recipe={"compile": {"mode": "default"}, "loader-workers": {"workers": 2}},
+        status="failed",
+        reason="RuntimeError: shapes do not match",
+        log="/runs/1/output.log",
+    )
+
+
+@pytest.mark.parametrize("width", [70, 140])
+def test_a_bundle_that_failed_says_what_was_in_it(width):
+    line, *below = tuning.row(failed_bundle(), width).plain.splitlines()
+    assert below[0].strip() == "= loader-workers 2 + compile default"
+    assert "RuntimeError" in line or "RuntimeError" in below[1]
+
+
+def test_the_last_line_is_two_where_the_terminal_is_narrow():
+    found = sample_tunings.tuning()
+    wide = [line.plain for line in tuning.closing(found)]
+    narrow = [line.plain for line in tuning.closing(found, width=70)]
+    assert wide[-1].endswith("   logs of the trials beside it")
+    assert " ".join(narrow).split() == " ".join(wide).split()
+    assert narrow[-1] == "  logs of the trials beside it"
