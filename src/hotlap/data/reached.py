@@ -15,7 +15,7 @@ import itertools
 import sys
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 DEEPEST = 8
@@ -90,22 +90,23 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(one)
 
 
-def _of_modules(names: Iterable[str], known: dict[str, Any], where: str = "") -> Named:
-    """What code of these names takes from modules of the user's own, as `noise.generator`."""
+def _of_modules(names: Iterable[str], known: Mapping[str, Any], where: str = "") -> Named:
+    """What code of these names takes from modules and classes of the user's own: `noise.source`."""
     for name in names:
-        module = known.get(name)
-        if isinstance(module, types.ModuleType) and _is_the_users(module):
-            inside, there = vars(module), f"{where}.{name}"
+        owner = known.get(name)
+        if isinstance(owner, (types.ModuleType, type)) and _is_the_users(owner):
+            inside, there = vars(owner), f"{where}.{name}"
             yield from ((f"{there}.{one}", inside[one]) for one in names if one in inside)
-            if not where:  # a module in a package
+            if not where:  # a module in a package, or a class in a module
                 yield from _of_modules(names, inside, there)
 
 
-def _is_the_users(module: types.ModuleType) -> bool:
+def _is_the_users(owner: types.ModuleType | type) -> bool:
     """Libraries are large, and what they keep is theirs."""
-    file = getattr(module, "__file__", None) or ""
+    name = owner.__module__ if isinstance(owner, type) else owner.__name__
+    file = getattr(sys.modules.get(name), "__file__", None) or ""
     installed = any(folder in file for folder in ("site-packages", "dist-packages"))
-    return not installed and module.__name__.partition(".")[0] not in KNOWN
+    return not installed and name.partition(".")[0] not in KNOWN
 
 
 def _of_object(value: Any) -> Named:

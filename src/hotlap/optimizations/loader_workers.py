@@ -35,7 +35,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import handles, loading, reading, threads
-from hotlap.optimizations.midway import Midway
+from hotlap.optimizations.midway import Midway, scripts_own
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -174,7 +174,7 @@ def _untrusted(arguments: dict[str, Any]) -> str | None:
     if (own.own if isinstance(own, threads.InWorkers) else own) is not None:
         return None
     try:
-        return _not_shared(arguments.get("dataset"))
+        return _not_shared(scripts_own(arguments.get("dataset")))
     except Exception as problem:  # it does not let itself be looked at
         return f"whether workers may have copies of it cannot be told: {loading.in_short(problem)}"
 

@@ -41,11 +41,11 @@ class Midway:
 
     def watch(self, arguments: dict[str, Any]) -> None:
         """`arguments` are those of a loader that is about to be made; others may change them."""
-        self._made.append((arguments, _scripts_own(arguments.get("dataset"))))
+        self._made.append((arguments, scripts_own(arguments.get("dataset"))))
 
     def reason(self, dataset: Any) -> str | None:
         """Why a data set gets no workers again."""
-        own = _scripts_own(dataset)
+        own = scripts_own(dataset)
         return next((changed(what) for one, what in self._changed if one is own), None)
 
     def ended(self, dataset: Any, what: str, loader: Any) -> None:
@@ -160,7 +160,7 @@ class Epoch:
         return self._alone._get_iterator()
 
 
-def _scripts_own(dataset: Any) -> Any:
+def scripts_own(dataset: Any) -> Any:
     while type(dataset).__module__.startswith("hotlap.") and type(dataset).__name__ in AROUND:
         dataset = vars(dataset)[AROUND[type(dataset).__name__]]
     return dataset

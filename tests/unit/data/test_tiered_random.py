@@ -163,6 +163,23 @@ def test_a_generator_of_another_module_is_seen():
     assert cached.random_samples == 2
 
 
+class Noise:
+    source = numpy.random.default_rng(0)
+
+
+class OfAClass(Numbers):
+    def __getitem__(self, index):
+        value = torch.tensor(float(index))
+        return value + Noise.source.random() if index == 7 else value
+
+
+@pytest.mark.filterwarnings("ignore:making")
+def test_a_generator_of_a_class_that_the_code_names_is_seen():
+    cached = Tiered(OfAClass(count=100), ram=MB)
+    assert float(cached[7]) != float(cached[7])
+    assert float(cached[8]) == float(cached[8])
+
+
 class ByNumber(Rarely):
     """Sets its generator by the number of the sample: those that draw are the same each time."""
 
