@@ -18,6 +18,11 @@ several times faster with CUDA graphs.
 Short runs: compiling takes from seconds to minutes (the table shows after how many steps it has
 paid). Models with many graph breaks.
 
+Left out for a script whose own files take gradients of gradients (`create_graph=True`), which
+compiled models do not have. Where only a library does, it ends there: the first calls with an input
+whose own gradient is taken, as for a gradient penalty, run uncompiled for that. A library that goes
+back twice through a call of another kind ends the training with torch's message.
+
 ## By hand
 One line after the model is built.
 """
@@ -25,11 +30,12 @@ One line after the model is built.
 from __future__ import annotations
 
 import shutil
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hotlap.data import nests
-from hotlap.optimizations import module_hooks, reading
+from hotlap.optimizations import double_backward, module_hooks, reading
 from hotlap.optimizations.roots import Way, unwrap
 from hotlap.probes.modules import DOOR
 
@@ -89,9 +95,19 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     mode = settings.get("mode", "default")
     steps = _Steps(training) if mode in GRAPHS else None
     changes = module_hooks.changes(training.torch)
+    made: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
     def compiled(module: Any, call: Call) -> Call:
-        return Compiled(training, module, call, mode, steps, changes)
+        one = Compiled(training, module, call, mode, steps, changes)
+        made.add(one)
+        return one
+
+    def doubled() -> None:
+        were_compiled = [one.stay_plain() for one in made]
+        if any(were_compiled):
+            training.withdrawn(NAME, double_backward.WHY.format(""))
+
+    double_backward.watch(training.torch, doubled)
 
     def wrap(module: Any, call: Call) -> Call:
         return _wrap(training, module, call, mode, compiled)
@@ -106,6 +122,10 @@ def _wrap(
     inner = unwrap(torch, module)
     if isinstance(module, torch.nn.DataParallel) and inner is module:
         training.refused(NAME, "DataParallel on several devices cannot be compiled as a whole")
+        return call
+    place = double_backward.in_source()
+    if place is not None:
+        training.refused(NAME, double_backward.WHY.format(f" ({place})"))
         return call
     if inner is not module:  # compiled one level down, where the wrapper passes the call on to
         below = inner.__dict__.get(DOOR) or inner._call_impl
@@ -144,6 +164,7 @@ class Compiled:
         self._latest: Any = None  # of other shapes
         self._in_a_row = 0
         self._calls = 0
+        self._asked = 0  # calls with an input whose own gradient is taken
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = self._torch
@@ -153,6 +174,9 @@ class Compiled:
             return self._plain(*args, **kwargs)
         if self._changes() != self._seen:
             self._look_at_hooks()
+        if self._asked < FIRST_CALLS and double_backward.likely(torch, args, kwargs):
+            self._asked += 1
+            return self._plain(*args, **kwargs)
         if not self._any and not self._fits(_shapes(torch, args, kwargs)):
             return self._plain(*args, **kwargs)
         if self._steps is None:
@@ -185,7 +209,7 @@ class Compiled:
             return self._fast(*args, **kwargs)
         except self._torch._dynamo.exc.TorchDynamoException as problem:
             self._training.refused(NAME, f"it does not compile: {str(problem).splitlines()[0]}")
-            self._stay_plain()
+            self.stay_plain()
             return self._plain(*args, **kwargs)
 
     def _compiled(self) -> Any:
@@ -204,14 +228,16 @@ class Compiled:
             return
         if hooks not in self._hooked and len(self._hooked) > MOST_HOOKED:
             self._training.ended(NAME, HOOKED)
-            self._stay_plain()
+            self.stay_plain()
             return
         self._hooks = hooks
         self._fast = self._hooked.get(hooks) or self._compiled()
         self._hooked[hooks] = self._fast
 
-    def _stay_plain(self) -> None:
-        self._fast, self._any = self._plain, True
+    def stay_plain(self) -> bool:
+        """Whether it was not before."""
+        before, self._fast, self._any = self._fast, self._plain, True
+        return before is not self._plain
 
 
 class _Steps:
