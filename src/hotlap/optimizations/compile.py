@@ -7,7 +7,8 @@ CUDA graphs and replays them; steps are marked, and outputs handed out as copies
 is overwritten while the script still holds it. Only training calls with the shapes of the first
 one run compiled; a smaller last batch and evaluation run as before and cost no new compilation.
 Other shapes that come to stay are compiled for as well; where they keep changing it compiles for
-any shape instead.
+any shape instead. Hooks of modules that are registered or removed later are compiled in as well, a
+few times; a script that keeps doing it trains on uncompiled.
 
 ## Why it helps
 Fewer passes over memory, and far fewer launches: a step bound by launching kernels can become
@@ -17,6 +18,11 @@ several times faster with CUDA graphs.
 Short runs: compiling takes from seconds to minutes (the table shows after how many steps it has
 paid). Models with many graph breaks.
 
+Left out for a script whose own files take gradients of gradients (`create_graph=True`), which
+compiled models do not have. Where only a library does, it ends there: the first calls with an input
+whose own gradient is taken, as for a gradient penalty, run uncompiled for that. A library that goes
+back twice through a call of another kind ends the training with torch's message.
+
 ## By hand
 One line after the model is built.
 """
@@ -24,10 +30,12 @@ One line after the model is built.
 from __future__ import annotations
 
 import shutil
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hotlap.data import nests
-from hotlap.optimizations import reading
+from hotlap.optimizations import double_backward, module_hooks, reading
 from hotlap.optimizations.roots import Way, unwrap
 from hotlap.probes.modules import DOOR
 
@@ -44,6 +52,8 @@ SETTINGS: dict[str, Any] = {"mode": MODES}
 GRAPHS = ("reduce-overhead", "max-autotune")
 SHAPES_BEFORE_ANY = 4  # as many different ones among the first calls mean that they keep changing
 FIRST_CALLS = 16
+MOST_HOOKED = 4  # compilations for other hooks of the model's modules
+HOOKED = "the script keeps registering hooks of its modules"
 IN_A_ROW = 3  # calls of another shape: the first one was a dry run, or the images have grown
 
 
@@ -84,30 +94,58 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     mode = settings.get("mode", "default")
     steps = _Steps(training) if mode in GRAPHS else None
+    changes = module_hooks.changes(training.torch)
+    made: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+    def compiled(module: Any, call: Call) -> Call:
+        one = Compiled(training, module, call, mode, steps, changes)
+        made.add(one)
+        return one
+
+    def doubled() -> None:
+        were_compiled = [one.stay_plain() for one in made]
+        if any(were_compiled):
+            training.withdrawn(NAME, double_backward.WHY.format(""))
+
+    double_backward.watch(training.torch, doubled)
 
     def wrap(module: Any, call: Call) -> Call:
-        return _wrap(training, module, call, mode, steps)
+        return _wrap(training, module, call, mode, compiled)
 
     training.around_forward(NAME, wrap)
 
 
-def _wrap(training: Training, module: Any, call: Call, mode: str, steps: Any) -> Call:
+def _wrap(
+    training: Training, module: Any, call: Call, mode: str, compiled: Callable[[Any, Call], Call]
+) -> Call:
     torch = training.torch
     inner = unwrap(torch, module)
     if isinstance(module, torch.nn.DataParallel) and inner is module:
         training.refused(NAME, "DataParallel on several devices cannot be compiled as a whole")
         return call
+    place = double_backward.in_source()
+    if place is not None:
+        training.refused(NAME, double_backward.WHY.format(f" ({place})"))
+        return call
     if inner is not module:  # compiled one level down, where the wrapper passes the call on to
         below = inner.__dict__.get(DOOR) or inner._call_impl
-        inner.__dict__[DOOR] = Way(Compiled(training, inner, below, mode, steps), below)
+        inner.__dict__[DOOR] = Way(compiled(inner, below), below)
     training.applied(NAME, f"{type(inner).__name__}, {mode}")
-    return call if inner is not module else Compiled(training, module, call, mode, steps)
+    return call if inner is not module else compiled(module, call)
 
 
 class Compiled:
     """Runs the compiled call for the shapes it was made for, and the plain one for others."""
 
-    def __init__(self, training: Training, module: Any, call: Call, mode: str, steps: Any) -> None:
+    def __init__(
+        self,
+        training: Training,
+        module: Any,
+        call: Call,
+        mode: str,
+        steps: _Steps | None,
+        changes: Callable[[], Any],
+    ) -> None:
         torch = training.torch
         self._torch = torch
         self._training = training
@@ -115,19 +153,29 @@ class Compiled:
         self._plain = call
         self._steps = steps
         self._mode = None if mode == "default" else mode
-        self._fast = torch.compile(_frame(call), mode=self._mode, dynamic=False)
+        self._changes = changes
+        self._seen = changes()
+        self._any = False  # compiled for any shape
+        self._hooks = module_hooks.of(torch, module)
+        self._fast = self._compiled()
+        self._hooked = {self._hooks: self._fast}
         self._shapes: Any = None
         self._others: set[Any] = set()
         self._latest: Any = None  # of other shapes
         self._in_a_row = 0
         self._calls = 0
-        self._any = False  # compiled for any shape
+        self._asked = 0  # calls with an input whose own gradient is taken
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = self._torch
         if torch.compiler.is_compiling():  # as part of something the script compiles
             return self._plain(*args, **kwargs)
         if not self._module.training or not torch.is_grad_enabled():
+            return self._plain(*args, **kwargs)
+        if self._changes() != self._seen:
+            self._look_at_hooks()
+        if self._asked < FIRST_CALLS and double_backward.likely(torch, args, kwargs):
+            self._asked += 1
             return self._plain(*args, **kwargs)
         if not self._any and not self._fits(_shapes(torch, args, kwargs)):
             return self._plain(*args, **kwargs)
@@ -155,18 +203,41 @@ class Compiled:
         return True
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        if not self._training.forgiving or self._calls > FIRST_CALLS:
+        if not self._training.forgiving:
             return self._fast(*args, **kwargs)
         try:
             return self._fast(*args, **kwargs)
         except self._torch._dynamo.exc.TorchDynamoException as problem:
             self._training.refused(NAME, f"it does not compile: {str(problem).splitlines()[0]}")
-            self._fast, self._any = self._plain, True
+            self.stay_plain()
             return self._plain(*args, **kwargs)
+
+    def _compiled(self) -> Any:
+        return self._torch.compile(_frame(self._plain), mode=self._mode, dynamic=self._any)
 
     def _take_any(self) -> None:
         self._any = True
-        self._fast = self._torch.compile(_frame(self._plain), mode=self._mode, dynamic=True)
+        self._fast = self._compiled()
+        self._hooked = {self._hooks: self._fast}
+
+    def _look_at_hooks(self) -> None:
+        """Those that are compiled in may not be those that the model has now."""
+        self._seen = self._changes()
+        hooks = module_hooks.of(self._torch, self._module)
+        if hooks == self._hooks or self._fast is self._plain:
+            return
+        if hooks not in self._hooked and len(self._hooked) > MOST_HOOKED:
+            self._training.ended(NAME, HOOKED)
+            self.stay_plain()
+            return
+        self._hooks = hooks
+        self._fast = self._hooked.get(hooks) or self._compiled()
+        self._hooked[hooks] = self._fast
+
+    def stay_plain(self) -> bool:
+        """Whether it was not before."""
+        before, self._fast, self._any = self._fast, self._plain, True
+        return before is not self._plain
 
 
 class _Steps:

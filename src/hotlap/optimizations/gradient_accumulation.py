@@ -20,8 +20,11 @@ The loss must be a mean over the batch: each part's counts for its share. A loss
 is summed over the parts; that of a loss of one's own, of L1Loss, KLDivLoss and PoissonNLLLoss, and
 of one within a compiled model, is not seen and comes out too small.
 
-Left out, also while training, for a script with a GradScaler, several optimizers, LBFGS or none
-of torch's optimizers, and for one that writes to its gradients between two steps.
+Left out, also while training, for a script with a GradScaler, several optimizers (one that holds
+another, as SAM's does, is two), LBFGS or none of torch's optimizers, with hooks on gradients, which
+would see those of a part, and for one that clears or changes its gradients at another time than
+between a step and the next backward pass, writes to them there, or takes gradients of a tensor that
+no optimizer trains along with them.
 
 ## By hand
 An inner loop over parts of the batch.
@@ -33,7 +36,7 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading, weights
+from hotlap.optimizations import gradient_hooks, leaves, reading, weights
 from hotlap.optimizations.parts import Whole, hand_out
 
 if TYPE_CHECKING:
@@ -48,6 +51,10 @@ SETTINGS: dict[str, Any] = {"parts": int}
 REQUIRED = ("parts",)
 BATCH_SAMPLER = "the loader's batches are made by a batch sampler"
 SUM = 2  # what torch's losses remember as reduction="sum"
+HOOKS = gradient_hooks.WHY.format("those of a part of the batch")
+SEVERAL = "several optimizers step in turns"
+BY_HAND = "the script takes gradients of a tensor that no optimizer trains"
+BEFORE_THE_STEP = "the script clears or changes its gradients between a backward pass and its step"
 ADDING = ("AddBackward0", "SubBackward0")
 
 
@@ -60,7 +67,7 @@ def refusal(record: Record) -> str | None:
     if record.step.unit == "backward":
         return "no optimizer is seen to step, so it cannot be told when a batch is whole"
     if len(record.optimizers) > 1:
-        return "several optimizers step in turns"
+        return SEVERAL
     if any(one.name == "LBFGS" for one in record.optimizers):
         return "LBFGS looks at a batch more than once for each step"
     if reading.script(record).get("scaler"):
@@ -110,6 +117,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     training.change_loaders(NAME, change)
     training.when_optimizer_made(rounds.wrap_optimizer)
     training.when_scaler_made(lambda: rounds.leave("the script scales its loss by itself"))
+    gradient_hooks.watch(training.torch, lambda: rounds.leave(HOOKS))
     hand_out(training.torch, lambda: rounds.active, rounds.length_asked)
     rounds.wrap_backward()
     rounds.wrap_clipping()
@@ -129,7 +137,11 @@ class _Rounds:
         self._put_off: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._length_asked = False
         self._counting_parts: weakref.WeakSet[Any] = weakref.WeakSet()  # schedules
-        self._unfinished: list[tuple[Any, Any, int]] = []  # parameters, gradients, their versions
+        self._going_back = False
+        # Parameters, their gradients and the versions of these: since the last step; since the
+        # last backward pass, where no step has come after it.
+        self._unfinished: list[tuple[Any, Any, int]] = []
+        self._added: list[tuple[Any, Any, int]] = []
         self.active = False
         self.left = False
         module = training.torch.nn.Module
@@ -145,7 +157,9 @@ class _Rounds:
 
     def leave(self, why: str) -> None:
         """From here on batches are whole again, and every step is one."""
-        self.active, self.left, self._unfinished = False, True, []
+        if self.left:
+            return
+        self.active, self.left, self._unfinished, self._added = False, True, [], []
         self._training.withdrawn(NAME, why)
 
     def length_asked(self) -> None:
@@ -157,41 +171,59 @@ class _Rounds:
 
         @functools.wraps(plain)
         def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if not self.active or self._going_back:  # within another one: it has its share
+                return plain(tensors, grad_tensors, *args, **kwargs)
             start = None
-            if self.active:
+            if self._trains(leaves.reached(torch, tensors, kwargs.get("inputs"))):
                 self._go_on()
-            if self.active:
                 share = 1.0 if _summed(torch, tensors) else 1.0 / self._parts
                 start = weights.weighted(torch, tensors, grad_tensors, share)
-            return plain(*(start or (tensors, grad_tensors)), *args, **kwargs)
+            if start is None or not self.active:
+                return plain(tensors, grad_tensors, *args, **kwargs)
+            self._going_back = True
+            try:
+                return plain(*start, *args, **kwargs)
+            finally:
+                self._going_back = False
+                self._added = _gradients(self._training.optimizers)
 
         torch.autograd.backward = backward
 
+    def _trains(self, reached: list[Any]) -> bool:
+        """Whether a backward pass is one of those whose gradients an optimizer steps with."""
+        optimizers = self._training.optimizers
+        if not optimizers:
+            self.leave("no optimizer is seen to step, so it cannot be told when a batch is whole")
+        if len(optimizers) > 1:
+            self.leave(SEVERAL)
+        trained = leaves.held(optimizers)
+        if not self.active or not any(id(one) in trained for one in reached):
+            return False
+        if leaves.by_hand(self._torch, reached, trained):
+            self.leave(BY_HAND)
+        return self.active
+
     def _go_on(self) -> None:
         """Gradients of a round that the script has dropped by itself are there again."""
-        if not self._training.optimizers:
-            self.leave("no optimizer is seen to step, so it cannot be told when a batch is whole")
+        if any(_changed(*one) or one[0].grad is None for one in self._added):
+            self.leave(BEFORE_THE_STEP)
+            return
         unfinished, self._unfinished = self._unfinished, []
-        for parameter, gradient, version in unfinished:
-            if gradient._version != version or _replaced(parameter, gradient):
-                self.leave("the script writes to its gradients between two steps")
-                return
+        if any(_changed(*one) for one in unfinished):
+            self.leave("the script writes to its gradients between two steps")
+            return
         for parameter, gradient, _ in unfinished:
             parameter.grad = gradient
-
-    def _hold(self, optimizer: Any) -> None:
-        self._unfinished = [
-            (parameter, parameter.grad, parameter.grad._version)
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-            if parameter.grad is not None
-        ]
 
     def wrap_optimizer(self, optimizer: Any) -> None:
         if isinstance(optimizer, self._torch.optim.LBFGS):
             self.leave("LBFGS looks at a batch more than once for each step")
-        if any(_trained(one) != _trained(optimizer) for one in self._training.optimizers):
-            self.leave("several optimizers step in turns")
+        trained = leaves.held([optimizer])
+        for one in self._training.optimizers:
+            if leaves.held([one]).keys() != trained.keys() or _within(optimizer, one):
+                self.leave(SEVERAL)
+        if gradient_hooks.on(trained.values()):
+            self.leave(HOOKS)
         kind = type(optimizer)
         if not getattr(kind.step, "_hotlap_rounds", False):
             kind.step = self._at_the_end(kind.step)
@@ -212,8 +244,9 @@ class _Rounds:
             finally:
                 self._stepping = False
                 self._steps += 1
+                self._added = []
                 if not self._begins:
-                    self._hold(this)
+                    self._unfinished = _gradients([this])
 
         step._hotlap_rounds = True  # type: ignore[attr-defined]
         return step
@@ -221,10 +254,18 @@ class _Rounds:
     def _at_the_beginning(self, plain: Any) -> Any:
         @functools.wraps(plain)
         def zero_grad(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._added and self._clears_them(this):
+                self.leave(BEFORE_THE_STEP)
             return plain(this, *args, **kwargs) if self._begins else None
 
         zero_grad._hotlap_rounds = True  # type: ignore[attr-defined]
         return zero_grad
+
+    def _clears_them(self, owner: Any) -> bool:
+        """A second look at the same batch, as SAM takes it: what follows is no part of a round."""
+        optimizer = hasattr(owner, "param_groups")
+        cleared = leaves.held([owner]).values() if optimizer else owner.parameters()
+        return not {id(one) for one in cleared}.isdisjoint(id(one) for one, _, _ in self._added)
 
     def wrap_clipping(self) -> None:
         """Gradients are clipped when they are whole; before that only their norm is answered."""
@@ -296,9 +337,17 @@ def _subclasses(kind: Any) -> list[Any]:
     return [deeper for one in kind.__subclasses__() for deeper in (one, *_subclasses(one))]
 
 
-def _trained(optimizer: Any) -> set[int]:
-    return {id(one) for group in optimizer.param_groups for one in group["params"]}
+def _within(optimizer: Any, other: Any) -> bool:
+    """Whether one was made with the groups of the other, which steps through it."""
+    theirs = {id(group) for group in other.param_groups}
+    return optimizer is not other and any(id(one) in theirs for one in optimizer.param_groups)
 
 
-def _replaced(parameter: Any, gradient: Any) -> bool:
-    return parameter.grad is not None and parameter.grad is not gradient
+def _gradients(optimizers: list[Any]) -> list[tuple[Any, Any, int]]:
+    trained = leaves.held(optimizers).values()
+    return [(one, one.grad, one.grad._version) for one in trained if one.grad is not None]
+
+
+def _changed(parameter: Any, gradient: Any, version: int) -> bool:
+    replaced = parameter.grad is not None and parameter.grad is not gradient
+    return replaced or bool(gradient._version != version)

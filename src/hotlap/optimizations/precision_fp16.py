@@ -12,7 +12,10 @@ Tensor cores from Volta on; half the memory traffic.
 ## When it does not help
 GPUs with bfloat16, which needs no scaling; steps that are bound by launching kernels: looking for
 overflow makes the host wait for the device once a step. Left out as soon as the script makes
-a GradScaler of its own or an LBFGS.
+a GradScaler of its own or an LBFGS, has hooks on gradients (`register_hook`, `retain_grad`,
+backward hooks of modules: they would see scaled ones), or takes gradients of a tensor that no
+optimizer trains, such as its inputs. A `backward` of one's own that is not linear sees scaled
+gradients too.
 
 ## By hand
 Autocast, and a `GradScaler` around backward, clipping and step.
@@ -21,10 +24,10 @@ Autocast, and a `GradScaler` around backward, clipping and step.
 from __future__ import annotations
 
 import functools
-import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import precision, reading, weights
+from hotlap.optimizations import gradient_hooks, leaves, precision, reading, weights
 from hotlap.optimizations.precision_bf16 import already_reduced
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ FIRST_SCALE = 65536.0
 GROWS_AFTER = 2000
 SCALED = "the script scales its loss by itself"
 LBFGS = "LBFGS looks at its gradients more than once for each step"
+HOOKS = gradient_hooks.WHY.format("scaled ones")
+BY_HAND = "the script takes gradients of a tensor that no optimizer trains"
 
 
 def refusal(record: Record) -> str | None:
@@ -83,6 +88,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     training.when_scaler_made(lambda: scaling.leave(SCALED))
     training.when_training_starts(NAME, lambda module: scaling.begin(module))
     training.when_optimizer_made(scaling.guard)
+    gradient_hooks.watch(training.torch, lambda: scaling.leave(HOOKS))
     scaling.wrap_backward()
 
 
@@ -99,9 +105,13 @@ class Scaling:
         self._good = 0
         self._overflow: Any = None  # a tensor on the device, not 0 once a gradient was not finite
         self._answer: bool | None = None  # the same, read; stands until the next backward pass
-        self._roots: list[Any] = []  # weak references
+        self._going_back = False
+        self._trained: dict[int, Any] = {}  # by id, while going back
+        self._others: dict[int, Any] = {}  # parameters it leads to, and that no optimizer holds
 
     def leave(self, why: str) -> None:
+        if self._left:
+            return
         self._active, self._left = False, True
         self._training.withdrawn(NAME, why)
 
@@ -114,10 +124,11 @@ class Scaling:
         return call if self._left else either
 
     def begin(self, module: Any) -> None:
+        if gradient_hooks.there(module):
+            self.leave(HOOKS)
         if self._left:
             return
         self._active = True
-        self._roots.append(weakref.ref(module))
         self._training.applied(NAME, type(module).__name__)
 
     def wrap_backward(self) -> None:
@@ -126,47 +137,54 @@ class Scaling:
 
         @functools.wraps(plain)
         def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
-            start = None
-            if self._active and not torch.compiler.is_compiling():
-                start = weights.weighted(torch, tensors, grad_tensors, self.scale)
+            if not self._active or torch.compiler.is_compiling():
+                return plain(tensors, grad_tensors, *args, **kwargs)
+            inputs = kwargs.get("inputs")
+            if self._going_back:  # within another one, as for a checkpoint: scaled already
+                self._meet(leaves.reached(torch, tensors, inputs))
+                return plain(tensors, grad_tensors, *args, **kwargs)
+            start = weights.weighted(torch, tensors, grad_tensors, self.scale)
             if start is None:
+                return plain(tensors, grad_tensors, *args, **kwargs)
+            reached = leaves.reached(torch, start[0], inputs)
+            trained = leaves.held(self._training.optimizers)
+            if leaves.by_hand(torch, reached, trained):
+                self.leave(BY_HAND)
                 return plain(tensors, grad_tensors, *args, **kwargs)
             if self._answer is not None:  # an optimizer has stepped: a new round begins
                 self._answer = self._overflow = None
-            trained, others = self._gradients()
-            if trained or others:  # accumulated before: made to match what is added now
-                torch._foreach_mul_(trained + others, self.scale)
+            self._going_back, self._trained = True, trained
+            self._enlarge(trained.values())
+            self._meet(reached)
             try:
                 return plain(*start, *args, **kwargs)
             finally:
+                self._going_back = False
                 self._unscale()
 
         torch.autograd.backward = backward
 
-    def _gradients(self) -> tuple[list[Any], list[Any]]:
-        """Of what is trained, and of the rest of the models: clipping may look at that too."""
-        trained = {
-            id(parameter): parameter.grad
-            for optimizer in self._training.optimizers
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
-        modules = [module for module in (one() for one in self._roots) if module is not None]
-        others = {
-            id(parameter): parameter.grad
-            for module in modules
-            for parameter in module.parameters()
-            if id(parameter) not in trained
-        }
-        return _present(trained), _present(others)
+    def _meet(self, reached: list[Any]) -> None:
+        """Parameters that no optimizer holds get gradients too, and clipping may look at them."""
+        kind, known = self.torch.nn.Parameter, self._trained.keys() | self._others.keys()
+        new = {id(one): one for one in reached if isinstance(one, kind) and id(one) not in known}
+        self._enlarge(new.values())
+        self._others.update(new)
+
+    def _enlarge(self, parameters: Iterable[Any]) -> None:
+        """Gradients accumulated before are made to match what is added now."""
+        gradients = _gradients(parameters)
+        if gradients:
+            self.torch._foreach_mul_(gradients, self.scale)
 
     def _unscale(self) -> None:
         torch = self.torch
-        trained, others = self._gradients()
-        for gradient in others:  # nobody sets these to zero, so nothing may overflow in them
+        trained, others = self._trained.values(), self._others.values()
+        self._trained, self._others = {}, {}
+        for gradient in _gradients(others):  # nobody sets these to zero: nothing may overflow
             gradient.mul_(1.0 / self.scale).nan_to_num_(0.0, 0.0, 0.0)
         by_kind: dict[Any, list[Any]] = {}
-        for gradient in trained:
+        for gradient in _gradients(trained):
             by_kind.setdefault((gradient.device, gradient.dtype), []).append(gradient)
         for (device, _), gradients in by_kind.items():
             if self._overflow is None:
@@ -226,6 +244,6 @@ class Scaling:
             self.scale *= 2
 
 
-def _present(gradients: dict[int, Any]) -> list[Any]:
-    found = [gradient for gradient in gradients.values() if gradient is not None]
+def _gradients(parameters: Iterable[Any]) -> list[Any]:
+    found = [one.grad for one in parameters if one.grad is not None]
     return [gradient._values() if gradient.is_sparse else gradient for gradient in found]

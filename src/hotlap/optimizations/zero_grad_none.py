@@ -3,15 +3,15 @@
 ## What it does
 Turns `zero_grad(set_to_none=False)` into torch's default, `True`. What torch does otherwise then is
 made up for: a parameter that gets no gradient from the next backward pass has zeros after it, so
-that momentum and weight decay go on for it. Gradients that are views, or that the script holds on
-to, are overwritten as before.
+that momentum and weight decay go on for it, and a gradient that the script reads before that is
+zeros. Gradients that are views, or that the script holds on to, are overwritten as before.
 
 ## Why it helps
 No kernel has to fill the gradients, and the first one of a step is stored instead of added.
 
 ## When it does not help
-Scripts that leave the default alone, and ones in which most parameters get no gradient in a step.
-Ones that read gradients between `zero_grad` and the backward pass fail, and the row says so.
+Scripts that leave the default alone, and ones in which most parameters get no gradient in a step or
+have it read between `zero_grad` and the backward pass.
 
 ## By hand
 Leave the argument out.
@@ -74,14 +74,17 @@ def _change(training: Training, owner: Any, dropped: Dropped) -> None:
 
     @functools.wraps(plain)
     def zero_grad(this: Any, set_to_none: bool = True) -> None:
+        dropped.look_away()
         if set_to_none:
             dropped.forget(_parameters(this))
             plain(this, set_to_none=True)
+            dropped.watch()
             if NAME not in training.done:
                 training.refused(NAME, ALREADY)
             return
         went, held = dropped.drop(_parameters(this))
         plain(this, set_to_none=False)  # those that are held
+        dropped.watch()
         if went:
             training.applied(NAME)
         elif held:
@@ -110,13 +113,19 @@ def _make_up_after_backward(torch: Any, dropped: Dropped) -> None:
 
 
 class Dropped:
-    """Parameters whose gradients would be zeros now, and are not there."""
+    """Parameters whose gradients would be zeros now, and are not there.
+
+    While there are some, a script's reading of `grad` goes through a property that makes the zeros
+    up. After the backward pass, where most of the reading is done, torch's own way is back.
+    """
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._kind = torch.nn.Parameter
         self._waiting: dict[int, weakref.ref[Any]] = {}
         self._alone = self._references_of_torchs_own()
+        self._kept = torch.Tensor.grad
+        self._seen = property(self._read, self._write, self._delete)
 
     def _references_of_torchs_own(self) -> int:
         """Where nobody holds a gradient: it differs between versions of torch and Python."""
@@ -154,8 +163,33 @@ class Dropped:
         for one in parameters if self._waiting else ():
             self._waiting.pop(id(one), None)
 
+    def watch(self) -> None:
+        if self._waiting:
+            self._kind.grad = self._seen
+
+    def look_away(self) -> None:
+        if vars(self._kind).get("grad") is self._seen:
+            del self._kind.grad
+
+    def _read(self, parameter: Any) -> Any:
+        gradient = self._kept.__get__(parameter)
+        reference = self._waiting.pop(id(parameter), None) if gradient is None else None
+        if reference is not None and reference() is parameter:
+            gradient = self._torch.zeros_like(parameter)
+            self._kept.__set__(parameter, gradient)
+        return gradient
+
+    def _write(self, parameter: Any, gradient: Any) -> None:
+        self._waiting.pop(id(parameter), None)
+        self._kept.__set__(parameter, gradient)
+
+    def _delete(self, parameter: Any) -> None:
+        self._waiting.pop(id(parameter), None)
+        self._kept.__delete__(parameter)
+
     def make_up(self) -> None:
         """Zeros for those that have got no gradient."""
+        self.look_away()
         waiting, self._waiting = self._waiting, {}
         for reference in waiting.values():
             one = reference()

@@ -153,7 +153,6 @@ class Mine(torch.optim.SGD):
     def step(self, closure=None):
         return super().step(closure)
 
-other = optimizer  # of the class below, so both are watched
 optimizer = Mine(model.parameters(), lr=0.1, momentum=0.9)
 optimizer.register_step_post_hook(lambda *_: updates.append(1))
 for x, y in loader:

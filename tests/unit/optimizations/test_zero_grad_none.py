@@ -161,6 +161,55 @@ told["again"] = [one.sum().item() for one in held]
     assert ours.done["zero-grad-none"]["detail"] == "the script holds on to its gradients"
 
 
+READ = """
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=0.1)
+x = torch.randn(16, 4)
+for number in range(9):
+    optimizer.zero_grad(set_to_none=False)
+    WITHIN
+    model(x).square().mean().backward()
+    if number % 3 == 0:
+        model[0].requires_grad_(number % 2 == 0)
+    optimizer.step()
+told["weights"] = torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+"""
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        "for p in model.parameters(): p.grad is not None and p.grad.add_(0.01 * p.data)",
+        "told[str(number)] = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()",
+        "told[str(number)] = [p.grad is None for p in model.parameters()]",
+        "model.zero_grad(set_to_none=False); told[str(number)] = [None is model[0].weight.grad]",
+        "model[0].weight.grad = None",
+        "del model[0].weight.grad",
+        "number % 2 and setattr(model[0].weight, 'grad', torch.ones(8, 4))",
+    ],
+)
+def test_gradients_read_or_written_before_the_backward_pass_are_as_before(train, within):
+    script = READ.replace("WITHIN", within)
+    plain, ours = train({}, script), train(NONE, script)
+    assert ours.told == plain.told
+    assert ours.done["zero-grad-none"]["status"] == "applied"
+
+
+def test_gradients_are_read_in_torchs_own_way_after_the_backward_pass(train):
+    run = train(
+        NONE,
+        GRADIENTS
+        + """
+optimizer.zero_grad(set_to_none=False)
+told["before"] = "grad" in vars(nn.Parameter)
+model(x).sum().backward()
+told["after"] = "grad" in vars(nn.Parameter)
+""",
+    )
+    assert run.told == {"before": True, "after": False}
+
+
 def test_no_parameter_is_kept_alive_by_it(train):
     run = train(
         NONE,

@@ -1,0 +1,70 @@
+"""Gradients of gradients, as a gradient penalty takes them: a compiled model does not have them.
+
+torch says so only at the second backward pass, when it is too late to go on without compiling.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ARGUMENT = "create_graph"
+WHY = "the script takes gradients of gradients{}, which compiled models do not have"
+
+
+def in_source() -> str | None:
+    """Where the script, or a module of its own that is loaded, asks for them: a file and a line."""
+    from hotlap.probes import places  # asks where libraries lie when it is imported
+
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.endswith(".py") and places.is_users(path):
+            line = _line(path)
+            if line is not None:
+                return f"{os.path.basename(path)}:{line}"
+    return None
+
+
+@functools.cache
+def _line(path: str) -> int | None:
+    try:
+        text = Path(path).read_text("utf-8")
+        tree = ast.parse(text) if ARGUMENT in text else None
+    except (OSError, SyntaxError, ValueError):
+        return None
+    given = (one for one in ast.walk(tree) if isinstance(one, ast.keyword)) if tree else ()
+    lines = [one.value.lineno for one in given if one.arg == ARGUMENT and not _off(one.value)]
+    return min(lines, default=None)
+
+
+def _off(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
+
+
+def watch(torch: Any, told: Callable[[], None]) -> None:
+    """`told` is called when a backward pass is asked to make a graph, before it does."""
+    for name, place in (("backward", 3), ("grad", 4)):
+        setattr(torch.autograd, name, _telling(getattr(torch.autograd, name), place, told))
+
+
+def _telling(plain: Any, place: int, told: Callable[[], None]) -> Any:
+    @functools.wraps(plain)
+    def go_back(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get(ARGUMENT) or (len(args) > place and args[place]):
+            told()
+        return plain(*args, **kwargs)
+
+    return go_back
+
+
+def likely(torch: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a model is called with an input whose own gradient is taken: a penalty may follow."""
+    return any(
+        isinstance(one, torch.Tensor) and one.requires_grad and one.grad_fn is None
+        for one in (*args, *kwargs.values())
+    )
