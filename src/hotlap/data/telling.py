@@ -220,7 +220,7 @@ def _memory(piece: Any) -> bytes | memoryview:
         return memoryview(found).cast("B")
     if hasattr(piece, "ctypes") and piece.flags.c_contiguous and piece.dtype.kind in "buifc":
         return memoryview(piece).cast("B")
-    return pack(piece)
+    return pack(piece.detach() if isinstance(piece, torch.Tensor) else piece)
 
 
 def _lies_flat(tensor: torch.Tensor) -> bool:

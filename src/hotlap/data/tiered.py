@@ -27,6 +27,8 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from hotlap.data import budgets, fitting, generators, identity, layers, meeting, randomness
+from hotlap.data.asking import MISSING, asked, asked_below
+from hotlap.data.calls import APART
 from hotlap.data.counting import Counts
 from hotlap.data.epochs import refuse_epochs
 from hotlap.data.failures import RAISE, Failures
@@ -42,8 +44,8 @@ LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
 LEAST_FREE = 0.05  # of the memory: below it, filling ends
 TRANSFORMS = ("transform", "transforms")
 OWN = ("below", "failures", "fit", "probes")
-MISSING = object()
 NONE_SEEN = sys.maxsize
+LAYOUT = 2  # of caches below a transform: samples that it is not for are marked
 log = logging.getLogger("hotlap.data")
 
 
@@ -125,6 +127,7 @@ class Tiered(Dataset):  # type: ignore[misc]
                 identity.digest(getattr(self.below.dataset, name, None)) for name in TRANSFORMS
             ],
             "probes": self.below.digest,
+            **({"layout": LAYOUT} if self.below.rest else {}),
         }
 
     # Being a data set --------------------------------------------------------------------------
@@ -196,7 +199,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         return finished
 
     def _uncached(self, indices: Sequence[Any]) -> list[Any]:
-        samples = self._asked(self._source, indices)
+        samples = asked(self._source, indices, self.failures)
         return [
             sample if sample is MISSING else self._on_device(index, sample, keep=False)
             for index, sample in zip(indices, samples, strict=True)
@@ -209,6 +212,8 @@ class Tiered(Dataset):  # type: ignore[misc]
         return place % self._samples
 
     def _finished(self, index: int, sample: Any) -> Any:
+        if sample is APART:
+            return self._uncached([index])[0]
         try:
             return self.below.finish(sample)
         except Exception as problem:
@@ -243,7 +248,7 @@ class Tiered(Dataset):  # type: ignore[misc]
     def _made(self, indices: list[int]) -> list[Any]:
         """From the source; all at once, until one of them is seen to be random."""
         if indices and self._device is None and self._is_full():  # random or not, none is kept
-            samples = self._asked(self.below.dataset, indices)
+            samples = asked_below(self.below, indices, self.failures)
             self._count("source", sum(sample is not MISSING for sample in samples))
             return samples
         if not self._some_random:
@@ -256,7 +261,7 @@ class Tiered(Dataset):  # type: ignore[misc]
         The samples looked at first were not random, but others may be.
         """
         before = randomness.state() if indices else ()
-        samples = self._asked(self.below.dataset, indices)
+        samples = asked_below(self.below, indices, self.failures)
         moved = bool(indices) and randomness.state() != before
         if moved:
             self._say_random(indices)
@@ -264,24 +269,6 @@ class Tiered(Dataset):  # type: ignore[misc]
             sample if sample is MISSING else self._kept(index, sample, fixed=not moved)
             for index, sample in zip(indices, samples, strict=True)
         ]
-
-    def _asked(self, dataset: Any, indices: Sequence[Any]) -> list[Any]:
-        at_once = getattr(dataset, "__getitems__", None)
-        if at_once is not None and len(indices) > 1:
-            try:
-                samples = list(at_once(indices))
-            except Exception:  # one by one tells which it is
-                samples = []
-            if len(samples) == len(indices):
-                return samples
-        return [self._asked_alone(dataset, index) for index in indices]
-
-    def _asked_alone(self, dataset: Any, index: Any) -> Any:
-        try:
-            return dataset[index]
-        except Exception as problem:
-            self.failures.met(index, problem)
-            return MISSING
 
     def _say_random(self, indices: list[int]) -> None:
         self._tally.add(len(TIERS), len(indices))
@@ -295,6 +282,8 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def _kept(self, index: int, sample: Any, *, fixed: bool) -> Any:
         self._count("source")
+        if sample is APART:
+            return sample
         if not fixed:
             return self._on_device(index, sample, keep=False)
         if self._is_full():
