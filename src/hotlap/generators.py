@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ def comparable(state: Any) -> Any:
     if isinstance(state, tuple):
         return tuple(map(comparable, state))
     if isinstance(state, torch.Tensor):
-        return bytes(state.tolist())
+        return ctypes.string_at(state.data_ptr(), state.numel())
     return state.tobytes() if hasattr(state, "tobytes") else state
 
 

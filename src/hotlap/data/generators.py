@@ -18,8 +18,14 @@ class Own:
     """Those that a data set and what it holds have; not those that everyone shares."""
 
     def __init__(self, dataset: Any) -> None:
-        self._all = [generator(one) for _, one in held(dataset)]
+        self._dataset = dataset
+        self._held = [one for _, one in held(dataset)]
+        self._all = [generator(one) for one in self._held]
         self._found = [one.state() for one in self._all]
+
+    def has_all_of(self, other: Own) -> bool:
+        """Whether it knows each of those that another look has found."""
+        return {id(one) for one in self._held} >= {id(one) for one in other._held}
 
     def state(self) -> list[Any]:
         """Where they are now; equal for as long as none of them is drawn from."""
@@ -29,6 +35,10 @@ class Own:
         """To where they were when they were found."""
         for one, state in zip(self._all, self._found, strict=True):
             one.set(state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process finds those of its copy."""
+        return Own, (self._dataset,)
 
 
 @contextmanager

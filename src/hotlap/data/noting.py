@@ -30,15 +30,16 @@ class Noted:
         """The name of something that is not what it was."""
         return self._before or next(self._changes(closely), None)
 
-    def settle(self, *, closely: bool = False) -> None:
+    def settle(self, *, closely: bool = False) -> bool:
         """What has changed by now is the data set's own doing: counters, files that were opened.
 
-        It is not looked at any more.
+        It is not looked at any more. Answers whether there was something.
         """
         own = set(self._changes(closely))
         if own:
             self._own |= own
             self._take()
+        return bool(own)
 
     def _changes(self, closely: bool) -> Iterator[str]:
         for note in [*self._notes, *self._contents] if closely else self._notes:

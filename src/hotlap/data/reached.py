@@ -1,8 +1,9 @@
 """All that can be reached from a data set, to find what it must not share or must not move.
 
-Attributes, containers, wrapped data sets, the functions it calls and what they remember are looked
-at. Libraries are not imported: what they made is known by the name of its module. What data sets of
-hotlap keep for themselves is left out: it is made for threads and workers.
+Attributes, containers, wrapped data sets, the functions it calls, what they remember and what they
+take from the user's modules are looked at. Libraries are not imported: what they made is known by
+the name of its module. What data sets of hotlap keep for themselves is left out: it is made for
+threads and workers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import itertools
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 DEEPEST = 8
@@ -73,10 +74,38 @@ def _of_function(function: types.FunctionType) -> Named:
     if library(function) in KNOWN:
         return
     code, known = function.__code__, function.__globals__
-    yield from ((f".{name}", known[name]) for name in code.co_names if name in known)
+    names = dict.fromkeys(_names(code))
+    yield from ((f".{name}", known[name]) for name in names if name in known)
+    yield from _of_modules(names, known)
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     yield from ((f".{name}", one) for name, cell in cells for one in gc.get_referents(cell))
     yield from (("", one) for one in function.__defaults__ or ())
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """All that it takes from elsewhere; functions inside it and comprehensions have their own."""
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _names(one)
+
+
+def _of_modules(names: Iterable[str], known: dict[str, Any], where: str = "") -> Named:
+    """What code of these names takes from modules of the user's own, as `noise.generator`."""
+    for name in names:
+        module = known.get(name)
+        if isinstance(module, types.ModuleType) and _is_the_users(module):
+            inside, there = vars(module), f"{where}.{name}"
+            yield from ((f"{there}.{one}", inside[one]) for one in names if one in inside)
+            if not where:  # a module in a package
+                yield from _of_modules(names, inside, there)
+
+
+def _is_the_users(module: types.ModuleType) -> bool:
+    """Libraries are large, and what they keep is theirs."""
+    file = getattr(module, "__file__", None) or ""
+    installed = any(folder in file for folder in ("site-packages", "dist-packages"))
+    return not installed and module.__name__.partition(".")[0] not in KNOWN
 
 
 def _of_object(value: Any) -> Named:

@@ -26,10 +26,11 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from hotlap.data import budgets, fitting, generators, identity, layers, meeting, randomness
+from hotlap.data import budgets, fitting, generators, identity, layers, meeting
 from hotlap.data.asking import MISSING, asked, asked_below
 from hotlap.data.calls import APART
 from hotlap.data.counting import Counts
+from hotlap.data.drawing import Drawing
 from hotlap.data.epochs import refuse_epochs
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
@@ -82,16 +83,17 @@ class Tiered(Dataset):  # type: ignore[misc]
         """Looks at the data set as it is now; what is kept stays if it is of the same data."""
         self._samples = _length(self._source)
         noted, known = Noted(self._source), identity.attributes(self._source)
-        with left_as_it_was(self._source) as before:
-            with generators.restored(self._source):
-                refuse_epochs(self._source)
-                probes = fitting.probe(self._source, self._samples)
-                self.probes = tuple(probes.indices)  # the samples that were looked at
-                self.below = layers.below(self._source, self.probes)
+        with left_as_it_was(self._source) as before, generators.restored(self._source) as own:
+            refuse_epochs(self._source)
+            probes = fitting.probe(self._source, self._samples)
+            self.probes = tuple(probes.indices)  # the samples that were looked at
+            self.below = layers.below(self._source, self.probes)
+            own.put_back()
             facts = self._facts(known)
             sizes = fitting.more_sizes(self.below.dataset, self._samples) or self.below.sizes
             noted.settle(closely=True)
             put_back(self.below.dataset, before, but=TRANSFORMS)
+        self._drawing = Drawing(self.below.dataset)
         key = identity.key(facts)
         if key != self._key:
             self._sizes = self._wanted.sizes(key, self._samples, _warn)
@@ -185,8 +187,8 @@ class Tiered(Dataset):  # type: ignore[misc]
     def _samples_of(self, indices: Sequence[Any]) -> list[Any]:
         if self._is_outdated():
             return self._uncached(indices)
-        places = [self._place(index) for index in indices]
-        found = [self._cached(place) for place in places]
+        places = list(map(self._place, indices))
+        found = list(map(self._cached, places))
         missing = [at for at, sample in enumerate(found) if sample is MISSING]
         for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
             found[at] = sample
@@ -260,9 +262,9 @@ class Tiered(Dataset):  # type: ignore[misc]
 
         The samples looked at first were not random, but others may be.
         """
-        before = randomness.state() if indices else ()
+        before = self._drawing.state() if indices else None
         samples = asked_below(self.below, indices, self.failures)
-        moved = bool(indices) and randomness.state() != before
+        moved = before is not None and self._drawing.since(before, indices)
         if moved:
             self._say_random(indices)
         return [

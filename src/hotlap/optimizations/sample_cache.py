@@ -5,7 +5,9 @@ The training loader's data set keeps its samples in memory that all workers and 
 share, up to a share of what is free, and never so much that the machine would swap. Nothing is
 evicted; what does not fit comes from the source as before. Random transforms stay random: the cache
 lies below the first of them, where it can be found; else the data set is left alone, and so is one
-whose samples are made about as fast as they could be taken from a cache. Where the script sets
+whose samples are made about as fast as they could be taken from a cache. A sample that draws random
+numbers below that, from torch, random or numpy or from a generator that the data set holds or its
+code names, is not kept and made anew each time. Where the script sets
 something on its data set, or on an object it holds, samples come from the data set again from there
 on.
 
@@ -101,11 +103,12 @@ def install(training: Training, settings: dict[str, Any]) -> None:
 
 def _faster(cached: Any) -> float:
     """How much faster what can be kept comes from a cache than from where it comes from now."""
+    from hotlap.data import generators
     from hotlap.data.packing import pack, unpack
     from hotlap.data.randomness import restored
 
     made, taken = 0.0, 0.0
-    with restored():
+    with restored(), generators.restored(cached.below.dataset):
         for index in cached.probes:
             times = [time.perf_counter()]
             sample = cached.below.dataset[index]

@@ -11,7 +11,7 @@ import msgspec
 from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, endings, guarding
+from hotlap.search import comparing, endings, guarding, refusing
 from hotlap.search.comparing import Figure, Spread
 from hotlap.search.planning import Choice
 from hotlap.tunings import TIMED_OUT, Guard, Run, Speedup
@@ -76,6 +76,20 @@ class Book:
 
     def runs(self, recipe: Recipe) -> list[Run]:
         return self._runs.setdefault(recipe.key, [])
+
+    def at_work(self, recipe: Recipe) -> Recipe:
+        """What was: without parts that its last run refused. Its runs are those of the rest, too.
+
+        But not where more is left out than was refused: that has not been run by itself.
+        """
+        runs = self.runs(recipe)
+        if not runs or runs[-1].status is not None:
+            return recipe
+        ran = refusing.at_work(recipe, runs[-1])
+        left_out = recipe.changes.keys() - ran.changes.keys()
+        if not self.runs(ran) and left_out <= runs[-1].refused.keys():
+            self.runs(ran).extend(runs)
+        return ran
 
     def cold(self, recipe: Recipe) -> float | None:
         """Seconds its start took when the compiler's cache was empty; None if never compiled."""

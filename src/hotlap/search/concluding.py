@@ -1,4 +1,4 @@
-"""The winner: its gain over the baseline, and what each of its parts contributes."""
+"""What runs come to: a row of the table; the winner, and what each of its parts contributes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotlap.recipes import Recipe
 from hotlap.records import Profile
 from hotlap.search import guarding, judging, rows
 from hotlap.search.book import BASELINE, Book
-from hotlap.tunings import Part, Speedup, Winner
+from hotlap.tunings import Guard, Part, Speedup, Trial, Winner
 
 
 def winner(
@@ -50,10 +50,38 @@ def winner(
     )
 
 
+def compared(
+    book: Book,
+    name: str,
+    recipe: Recipe,
+    status: str,
+    reason: str,
+    reference: Recipe,
+    guard: Guard,
+    *,
+    kept: bool,
+) -> Trial:
+    """The row of a recipe that has been run often enough."""
+    return rows.compared(
+        name,
+        recipe,
+        status,
+        reason,
+        book.runs(recipe),
+        against=reference.label(),
+        speedup=book.speedup(reference, recipe),
+        overall=book.speedup(BASELINE, recipe),
+        guard=guard,
+        baseline=book.runs(BASELINE),
+        cold=book.cold(recipe),
+        kept=kept,
+    )
+
+
 def _part(book: Book, best: Recipe, name: str, known: Speedup | None) -> Part:
     one = optimizations.named(name)
     settings = dict(best.changes[name])
-    rest = best.without(name)
+    rest = book.at_work(best.without(name))
     gain = book.speedup(rest, best) or known
     more = set(best.changes) - set(rest.changes) - {name}
     notes = [f"together with {', '.join(sorted(more))}"] if more else []

@@ -12,6 +12,7 @@ from hotlap.tunings import (
     CHANGED,
     FAILED,
     FASTER,
+    NOT_APPLICABLE,
     OUT_OF_MEMORY,
     SAME,
     SLOWER,
@@ -150,7 +151,8 @@ def most_promising(
     seeming: dict[float, Trial] = {}
     for trial in trials:
         recipe = Recipe(trial.recipe)
-        ratio = book.speedup(best, recipe) if trial.runs and recipe.key not in without else None
+        tried = trial.runs and trial.status != NOT_APPLICABLE
+        ratio = book.speedup(best, recipe) if tried and recipe.key not in without else None
         if ratio is None:
             continue
         guard = book.guard(recipe, best)

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import comparing, concluding, guarding, judging, planning, rest, rows
+from hotlap.search import comparing, concluding, guarding, judging, planning, refusing, rest, rows
 from hotlap.search.book import BASELINE, Book, Machine, OutOfBudget, Request
 from hotlap.search.comparing import Spread
 from hotlap.search.planning import WORTH_BUNDLING, Candidate, Plan, bundled, plan
 from hotlap.tunings import (
     CHANGED,
-    NOT_APPLICABLE,
     SAME,
     SLOWER,
     Guard,
@@ -172,7 +171,7 @@ class Tuner:
             name = "everything promising" if not before else "everything promising now"
             trial = self._attempt(name, recipe, before)
             if trial.status == CHANGED:
-                self._try_without_precision(recipe, before)
+                self._try_without_precision(Recipe(trial.recipe), before)
             if self._best == before:
                 return
             self._diagnose_again()
@@ -221,13 +220,14 @@ class Tuner:
         run = book.run(recipe, reserve=self._reserve())
         if run.status is not None:
             return self._add(rows.failed(name, recipe, run, against=reference.label()))
-        refused = run.refused.get(of.name) if of else None
-        if refused is not None:
-            against = reference.label()
-            return self._add(
-                rows.row(name, recipe, NOT_APPLICABLE, refused, [run], against=against)
-            )
-        return self._decide(name, recipe, reference, promise=of.promise if of else None)
+        ran = book.at_work(recipe)
+        refused = [self._add(row) for row in refusing.refused(recipe, run, reference)]
+        self._tried |= {row.name for row in refused}
+        if refused and (ran in (BASELINE, reference) or (of and of.name not in ran.changes)):
+            return refused[-1]
+        if not book.runs(ran):
+            return self._attempt(name, ran, reference, of=of)
+        return self._decide(name, ran, reference, promise=of.promise if of else None)
 
     def _decide(
         self,
@@ -272,7 +272,8 @@ class Tuner:
         kept = status in judging.BETTER
         if kept:
             self._best = recipe
-        return self._compared(name, recipe, status, reason, reference, guard, kept=kept)
+        case = (name, recipe, status, reason, reference, guard)
+        return self._add(concluding.compared(self._book, *case, kept=kept))
 
     def _look_again(self) -> None:
         """What seems better than the best gets more runs, the most promising first.
@@ -314,9 +315,13 @@ class Tuner:
                 self._leave_out(name)
 
     def _leave_out(self, name: str) -> None:
-        book, best, rest = self._book, self._best, self._best.without(name)
-        if not book.runs(rest):
-            book.run(rest, reserve=self._last())
+        book, best = self._book, self._best
+        rest, without = best, best.without(name)
+        while rest != without:  # and without what is refused where it is missing
+            rest = without
+            if not book.runs(rest):
+                book.run(rest, reserve=self._last())
+            without = book.at_work(rest)
         gain = book.speedup(rest, best)
         if gain is not None and not gain.low > 1.0 and len(book.runs(rest)) < judging.MOST_RUNS:
             with contextlib.suppress(OutOfBudget):
@@ -332,15 +337,10 @@ class Tuner:
         if dropped:
             self._best = rest
             self._tried.add(planning.label(name, best.changes[name]))
-        self._compared(
-            f"without {name}",
-            rest,
-            SLOWER if gain.low > 1.0 else SAME,
-            f"{name} adds nothing and is left out" if dropped else "",
-            best,
-            guard,
-            kept=dropped,
-        )
+        status = SLOWER if gain.low > 1.0 else SAME
+        reason = f"{name} adds nothing and is left out" if dropped else ""
+        case = (f"without {name}", rest, status, reason, best, guard)
+        self._add(concluding.compared(book, *case, kept=dropped))
 
     # Concluding ------------------------------------------------------------------------------
 
@@ -364,35 +364,6 @@ class Tuner:
         best = self._best if self._winner is not None else BASELINE
         for row in (*skipped, *rest.under(best, self._diagnosis, refused, spent=self._spent)):
             self._add(row)
-
-    def _compared(
-        self,
-        name: str,
-        recipe: Recipe,
-        status: str,
-        reason: str,
-        reference: Recipe,
-        guard: Guard,
-        *,
-        kept: bool,
-    ) -> Trial:
-        book = self._book
-        return self._add(
-            rows.compared(
-                name,
-                recipe,
-                status,
-                reason,
-                book.runs(recipe),
-                against=reference.label(),
-                speedup=book.speedup(reference, recipe),
-                overall=book.speedup(BASELINE, recipe),
-                guard=guard,
-                baseline=book.runs(BASELINE),
-                cold=book.cold(recipe),
-                kept=kept,
-            )
-        )
 
     def _add(self, trial: Trial) -> Trial:
         self._trials.append(trial)

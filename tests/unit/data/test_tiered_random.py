@@ -1,9 +1,11 @@
 """The tiered cache keeps nothing that is random, wherever in the data set it is."""
 
+import pickle
 import random
 
 import numpy
 import pytest
+import shaking
 import torch
 from numbers_kept import MB, Numbers
 from torch.utils.data import DataLoader
@@ -97,3 +99,92 @@ def test_a_generator_of_a_transforms_own_draws_what_it_would_without_the_cache(d
     for _ in range(2):
         assert [cached[index] for index in range(40)] == [plain[index] for index in range(40)]
     assert cached.hits()["ram"] == 40
+
+
+class Rarely(Numbers):
+    """Draws from a generator of its own for a few samples, none of which is looked at first."""
+
+    def __init__(self, draw, make):
+        super().__init__(count=100)
+        self.draw, self.generator = draw, make()
+
+    def __getitem__(self, index):
+        value = torch.tensor(float(index))
+        return value + self.draw(self.generator) if index % 20 == 7 else value
+
+
+def epochs(dataset, batch_size):
+    loader = DataLoader(dataset, batch_size=batch_size)
+    return [[float(value) for batch in loader for value in batch] for _ in range(3)]
+
+
+@pytest.mark.filterwarnings("ignore:making")
+@pytest.mark.parametrize("batch_size", [1, 10])
+@pytest.mark.parametrize(("draw", "make"), OWN.values(), ids=OWN)
+def test_a_sample_that_draws_from_a_generator_of_its_own_is_not_kept(draw, make, batch_size):
+    cached = Tiered(Rarely(draw, make), ram=MB)
+    assert epochs(cached, batch_size) == epochs(Rarely(draw, make), batch_size)
+    cached.forget_hits()
+    list(DataLoader(cached, batch_size=batch_size))
+    assert cached.hits()["source"] == cached.random_samples == 5
+
+
+class Late(Rarely):
+    """Makes its generator with the first sample that needs it."""
+
+    def __init__(self):
+        super().__init__(lambda one: one.random(), lambda: None)
+
+    def __getitem__(self, index):
+        if index % 20 == 7 and self.generator is None:
+            self.generator = numpy.random.default_rng(0)
+        return super().__getitem__(index)
+
+
+@pytest.mark.filterwarnings("ignore:making")
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_a_generator_that_is_made_late_is_seen(batch_size):
+    assert epochs(Tiered(Late(), ram=MB), batch_size) == epochs(Late(), batch_size)
+
+
+class Named(Numbers):
+    """Its code takes the generator from another module."""
+
+    def __getitem__(self, index):
+        value = torch.tensor(float(index))
+        return value + shaking.shaken() if index == 7 else value
+
+
+@pytest.mark.filterwarnings("ignore:making")
+def test_a_generator_of_another_module_is_seen():
+    cached = Tiered(Named(count=100), ram=MB)
+    assert float(cached[7]) != float(cached[7])
+    assert float(cached[8]) == float(cached[8])
+    assert cached.random_samples == 2
+
+
+class ByNumber(Rarely):
+    """Sets its generator by the number of the sample: those that draw are the same each time."""
+
+    def __getitem__(self, index):
+        if index % 20 == 7:
+            self.generator.seed(index)
+        return super().__getitem__(index)
+
+
+def test_a_sample_that_sets_its_generator_by_its_number_is_kept():
+    make = OWN["random"]
+    cached = Tiered(ByNumber(*make), ram=MB)
+    assert epochs(cached, 10) == epochs(ByNumber(*make), 10)
+    assert (cached.random_samples, cached.hits()["source"]) == (0, 100)
+
+
+@pytest.mark.filterwarnings("ignore:making")
+def test_a_copy_for_a_worker_watches_its_own_generators():
+    original = Tiered(Rarely(numpy.random.Generator.random, seeded), ram=MB)
+    cached = pickle.loads(pickle.dumps(original))
+    assert float(cached[7]) != float(cached[7])
+
+
+def seeded():
+    return numpy.random.default_rng(0)

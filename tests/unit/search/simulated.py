@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -66,7 +67,10 @@ def losses(seed: int = 0, *, worse: float = 0.0, count: int = 60) -> tuple[float
 
 
 class Simulated:
-    """factors: speed-up by optimization name (or by `name settings`); trouble: name -> status."""
+    """factors: speed-up by optimization name (or by `name settings`); trouble: name -> status.
+
+    refuses: by name, whether it is refused with a recipe.
+    """
 
     def __init__(
         self,
@@ -80,10 +84,12 @@ class Simulated:
         peaks: dict[str, float] | None = None,
         peak_noise: float = 0.0,
         steps: int = 60,
+        refuses: dict[str, Callable[[Recipe], bool]] | None = None,
     ) -> None:
         self.factors = factors or {}
         self.trouble = trouble or {}
         self.worse = worse or {}
+        self.refuses = refuses or {}
         self.peaks = peaks or {}
         self.peak_noise = peak_noise
         self.noise = noise
@@ -107,6 +113,12 @@ class Simulated:
         for name, status in self.trouble.items():
             if name in recipe.changes:
                 return Run(folder="x", seconds=seconds, status=status, reason=f"{name} broke")
+        refused = {
+            name: f"{name} does not go here"
+            for name, refuses in self.refuses.items()
+            if name in recipe.changes and refuses(recipe)
+        }
+        recipe = Recipe({n: s for n, s in recipe.changes.items() if n not in refused})
         filling = recipe.fills not in self._filled
         self._filled.add(recipe.fills)
         factor = math.prod(self._factor(name, recipe) for name in recipe.changes)
@@ -115,6 +127,7 @@ class Simulated:
         step = 0.01 / factor * math.exp(self._chance.gauss(0, self.noise))
         return Run(
             folder="x",
+            refused=refused,
             seconds=seconds,
             step_seconds=step,
             sample_seconds=step / 32,
