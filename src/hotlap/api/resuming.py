@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from hotlap import machine
+from hotlap import machine, units
 from hotlap.search.book import Request
 from hotlap.studies import surroundings
 from hotlap.trials import identity
@@ -38,7 +38,9 @@ def run_folder(
     run.lock()
     journal = Journal(run.journal)
     journal.read()
-    warn(f"Going on in {run.path}: {journal.known} finished runs are taken from there.")
+    finished = units.plural(journal.known, "finished run")
+    are = "is" if journal.known == 1 else "are"
+    warn(f"Going on in {run.path}: {finished} {are} taken from there.")
     return run, journal
 
 

@@ -45,9 +45,9 @@ def tune(
     *,
     budget: float = BUDGET_SECONDS,
     steps_planned: int | None = None,
-    only: Sequence[str] = (),
-    skip: Sequence[str] = (),
-    allow: Sequence[str] = (),
+    only: str | Sequence[str] = (),
+    skip: str | Sequence[str] = (),
+    allow: str | Sequence[str] = (),
     goal: str = "speed",
     resume: bool = False,
     dry_run: bool = False,
@@ -64,7 +64,7 @@ def tune(
     command: the words one would type (`["train.py", "--epochs", "90"]`), or the line itself.
     budget: seconds the search may take (600).
     steps_planned: how many steps the real training has; the choice is then by total time.
-    only, skip: names of optimizations to try alone, or to leave out.
+    only, skip: names of optimizations to try alone, or to leave out; or a single one.
     allow: names of those that change what is learned (`batch-size`) and may be used all the same.
     goal: `speed`, or `memory` for the smallest peak.
     resume: go on with the last tuning of this command; finished trials are not run again.
@@ -129,11 +129,12 @@ def _request(
     budget: float,
     timeout: float,
     steps_planned: int | None,
-    only: Sequence[str],
-    skip: Sequence[str],
-    allow: Sequence[str],
+    only: str | Sequence[str],
+    skip: str | Sequence[str],
+    allow: str | Sequence[str],
     goal: str,
 ) -> Request:
+    only, skip, allow = map(_names, (only, skip, allow))
     for option, names in (("--only", only), ("--skip", skip), ("--allow", allow)):
         check_names(names, option=option)
     if goal not in GOALS:
@@ -150,8 +151,13 @@ def _request(
             )
     if steps_planned is not None and steps_planned < 1:
         raise UsageError(f"--steps-planned is {steps_planned}; it must be positive.")
-    choice = Choice(only=tuple(only), skip=tuple(skip), allow=tuple(allow), goal=goal)
+    choice = Choice(only=only, skip=skip, allow=allow, goal=goal)
     return Request(choice=choice, budget=budget, steps_planned=steps_planned)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """A single name is one name, not its letters."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _diagnose(machine: Watched, words: list[str], timeout: float) -> tuple[Run, Profile]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotlap import api, recipes, tunings
-from hotlap.cli.console import heeding_readers, results, show, warn
+from hotlap.cli.console import heeding_readers, results, show, warn, width
 from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
 from hotlap.cli.profile import Live, check_writable, live
 from hotlap.errors import Interrupted, UsageError
@@ -108,7 +108,7 @@ def _finish(result: Tuning, json: Path | None, *, recipe: str | None) -> None:
     show("")
     show(report.outcome(result, recipe=recipe))
     show("")
-    for line in report.closing(result, recipe=recipe):
+    for line in report.closing(result, recipe=recipe, width=width()):
         results().print(line, soft_wrap=True)
 
 
@@ -157,7 +157,6 @@ class _Growing:
     def begin(self, profile: Profile, plan: Plan) -> None:
         with self._live.paused():
             show(report.intro(profile))
-            show("")
 
     def add(self, trial: Trial) -> None:
         if trial.step_seconds is None and not trial.runs:
@@ -165,6 +164,7 @@ class _Growing:
         else:
             if not self._begun:
                 self._begun = True
+                self._print("")
                 self._print(report.header(self._width, self._goal))
             self._print(report.row(trial, self._width, self._goal))
 

@@ -81,7 +81,7 @@ def _measured(found: Sequence[Tried]) -> str:
         (*names, "start-up", "pays after", "learning"),
         [
             (
-                f"{row.name} (kept)" if row.kept else row.name,
+                f"{_name(row)} (kept)" if row.kept else _name(row),
                 f"{row.status}: {row.reason}" if row.reason else row.status,
                 f"{row.ratio} ({row.interval})" if row.interval else row.ratio,
                 row.against,
@@ -97,12 +97,16 @@ def _measured(found: Sequence[Tried]) -> str:
     )
 
 
+def _name(row: Tried) -> str:
+    return f"{row.name} = {row.recipe}" if row.recipe else row.name
+
+
 def _others(found: Sequence[Tried]) -> str:
     """What could not be measured, folded away: complete, but not in the way of the review."""
     if not found:
         return ""
     table = _table(
-        ("trial", "outcome", "why"), [(row.name, row.status, row.reason) for row in found]
+        ("trial", "outcome", "why"), [(_name(row), row.status, row.reason) for row in found]
     )
     title = f"Not measured: {len(found)}"
     return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"

@@ -59,6 +59,11 @@ def of(tuning: Tuning) -> list[Row]:
     return sorted(made, key=lambda row: (not row.measured, row.kind != "broken"))
 
 
+def is_several(trial: Trial) -> bool:
+    """Whether it is several changes at once, under a name that does not say which."""
+    return trial.name.startswith("everything")
+
+
 def _label(trial: Trial) -> str:
     return Recipe(trial.recipe).label() if trial.recipe else ""
 
@@ -66,7 +71,7 @@ def _label(trial: Trial) -> str:
 def _row(trial: Trial, names: dict[str, str], folder: str) -> Row:
     """`names` has a short name for each recipe: a trial says with it what it was compared with."""
     kind, sign = STATUS.get(trial.status, ("open", "·"))
-    label = "" if trial.against != BASELINE else _label(trial)
+    label = _label(trial) if trial.against == BASELINE or is_several(trial) else ""
     guard = trial.guard
     return Row(
         name=trial.name,

@@ -15,7 +15,7 @@ from rich.text import Text
 from hotlap import tunings, units
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.reports import facts, wording
+from hotlap.reports import facts, rows, wording
 from hotlap.tunings import Guard, Part, Speedup, Trial, Tuning, Winner
 
 STYLES = {
@@ -100,10 +100,10 @@ def row(trial: Trial, width: int, goal: str = "speed") -> RenderableType:
     line.append(" " * (_name(width) + 1 - len(line.plain) + 2))
     line.append(trial.status.ljust(STATUS + 1), style=STYLES.get(trial.status, "default"))
     if trial.step_seconds is None:
-        if len(line.plain) + len(trial.reason) <= width:
-            line.append(trial.reason)
-        else:
-            line.append(_below(trial.reason, width))
+        fits = len(line.plain) + len(trial.reason) <= width
+        line.append(trial.reason if fits else "")
+        line.append(_below(_contents(trial), width), style="dim")
+        line.append("" if fits else _below(trial.reason, width))
         if trial.log:
             line.append(f"\n    its output: {wording.short(Path(trial.log))}", style="dim")
         return line
@@ -127,8 +127,7 @@ def _below(text: str, width: int) -> str:
 
 def _contents(trial: Trial) -> str:
     """What a row of several changes consists of."""
-    several = trial.name.startswith("everything")
-    return "= " + Recipe(trial.recipe).label() if several else ""
+    return "= " + Recipe(trial.recipe).label() if rows.is_several(trial) else ""
 
 
 def speedup(value: Speedup | None) -> str:
@@ -182,10 +181,10 @@ def outcome(tuning: Tuning, *, recipe: str | None = None) -> RenderableType:
     return Padding(Group(*parts), (1, 1, 0, 2), expand=False)
 
 
-def closing(tuning: Tuning, *, recipe: str | None = None) -> list[Text]:
+def closing(tuning: Tuning, *, recipe: str | None = None, width: int | None = None) -> list[Text]:
     """What to type next, and the page: lines that must not be broken, however long they are.
 
-    Half a command that was copied trains something else.
+    Half a command that was copied trains something else. `width` is None where any is right.
     """
     lines = []
     if tuning.winner is not None:
@@ -196,8 +195,10 @@ def closing(tuning: Tuning, *, recipe: str | None = None) -> list[Text]:
         command += shlex.join(tuning.command)
         lines.append(Text.assemble(("  train with it: ", "dim"), (command, "bold")))
     page = wording.short(Path(tuning.folder) / "report.html")
-    lines.append(Text(f"  report: {page}   logs of the trials beside it", style="dim"))
-    return lines
+    report, logs = f"  report: {page}", "logs of the trials beside it"
+    fits = width is None or len(report) + 3 + len(logs) <= width
+    words = [f"{report}   {logs}"] if fits else [report, f"  {logs}"]
+    return lines + [Text(one, style="dim") for one in words]
 
 
 def _file(tuning: Tuning, recipe: str | None) -> str:

@@ -167,10 +167,7 @@ def _notes(path: Path, pids: set[int] | None) -> Iterator[tuple[str, dict[str, A
     for file in sorted((path / FOLDER).glob("*.json")):
         if pids is not None and (not file.stem.isdigit() or int(file.stem) not in pids):
             continue
-        try:
-            content = json.loads(file.read_text())
-        except (OSError, ValueError):
-            continue
+        content = _content(file)
         for name, said in content.items() if isinstance(content, dict) else ():
             if isinstance(said, dict):
                 yield str(name), said
@@ -249,9 +246,28 @@ def _trouble(measured: Measured, folder: TrialFolder) -> tuple[str | None, str]:
     if outcome.stopped in ("timeout", "stalled"):
         return TIMED_OUT, f"no step for {outcome.idle:.0f} s"
     status, reason = failure(outcome, folder)
+    garbage = _unreadable(folder) if status is None else None
+    if garbage is not None:
+        return FAILED, f"its record {garbage} cannot be read: something wrote over it"
     if status is None and measured.record is None:
         return FAILED, "no training step was measured"
     return status, reason
+
+
+def _unreadable(folder: TrialFolder) -> str | None:
+    """A file of the training processes that is none: what it would have said is not known."""
+    for file in (*folder.records.glob("*.json"), *(folder.path / FOLDER).glob("*.json")):
+        if not isinstance(_content(file), dict):
+            return f"{file.parent.name}/{file.name}"
+    return None
+
+
+def _content(file: Path) -> Any:
+    """None where it is no JSON."""
+    try:
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def failure(outcome: runner.Outcome, folder: TrialFolder) -> tuple[str | None, str]:

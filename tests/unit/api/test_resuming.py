@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from hotlap.api.resuming import go_on, run_folder
+from hotlap.recipes import Recipe
 from hotlap.search.book import Request
 from hotlap.search.planning import Choice
 from hotlap.trials.folder import RunFolder
+from hotlap.trials.journal import FILE, Journal
+from hotlap.tunings import Run
 
 WORDS = ["train.py"]
 
@@ -34,6 +37,14 @@ def test_the_same_thing_is_gone_on_with(project: Path) -> None:
     assert said == ""
     assert opened(project)[0] == path
     assert "Going on in" in opened(project)[1]
+
+
+@pytest.mark.parametrize(("runs", "words"), [(1, "1 finished run is"), (2, "2 finished runs are")])
+def test_what_is_taken_from_there_is_counted(project: Path, runs: int, words: str) -> None:
+    path, _ = opened(project, resume=False)
+    for _ in range(runs):
+        Journal(path / FILE).add(Recipe(), Run(folder="x"), full=False)
+    assert f"{words} taken from there." in opened(project)[1]
 
 
 def test_runs_of_a_script_that_has_changed_do_not_count(project: Path) -> None:

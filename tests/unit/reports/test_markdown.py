@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import pytest
 import sample_tunings as sample
 
 from hotlap import tunings
@@ -35,8 +37,9 @@ def test_it_starts_with_the_gain_and_its_interval() -> None:
 def test_it_shows_every_trial_with_its_status_and_reason() -> None:
     text = markdown.render(sample.tuning())
     for trial in sample.trials():
-        name = f"{trial.name} (kept)" if trial.kept else trial.name
-        row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
+        starts = tuple(f"| {trial.name} {sign}" for sign in ("|", "=", "(kept) |"))
+        row = next(line for line in text.splitlines() if line.startswith(starts))
+        assert (" (kept) |" in row) == trial.kept
         assert trial.status in row
         assert trial.reason.replace("_", "\\_") in row
 
@@ -94,3 +97,11 @@ def test_with_nothing_tried_it_is_still_a_report() -> None:
     assert "stopped early" in text
     assert "None" not in text
     assert "nan" not in text
+
+
+@pytest.mark.parametrize("against", ["baseline", "tf32"])
+def test_a_bundle_says_what_is_in_it_also_where_it_failed(against: str) -> None:
+    recipe: dict[str, dict[str, Any]] = {"channels-last": {}, "tf32": {}}
+    failed = Trial(name="everything promising", recipe=recipe, status="failed", against=against)
+    text = markdown.render(sample.tuning(trials=(failed,)))
+    assert "| everything promising = tf32 + channels-last | failed |" in text

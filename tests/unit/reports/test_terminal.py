@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from hotlap import records
 from hotlap.records import Profile
 from hotlap.reports import facts, terminal, tuning
+from hotlap.tunings import Trial
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -79,3 +80,29 @@ def test_a_reason_that_is_too_long_for_its_row_stands_below_it():
     first, *rest = tuning.row(failed, 80).plain.splitlines()
     assert "RuntimeError" not in first
     assert " ".join(" ".join(rest).split()).startswith(reason)
+
+
+def failed_bundle():
+    return Trial(
+        name="everything promising",
+        recipe={"compile": {"mode": "default"}, "loader-workers": {"workers": 2}},
+        status="failed",
+        reason="RuntimeError: shapes do not match",
+        log="/runs/1/output.log",
+    )
+
+
+@pytest.mark.parametrize("width", [70, 140])
+def test_a_bundle_that_failed_says_what_was_in_it(width):
+    line, *below = tuning.row(failed_bundle(), width).plain.splitlines()
+    assert below[0].strip() == "= loader-workers 2 + compile default"
+    assert "RuntimeError" in line or "RuntimeError" in below[1]
+
+
+def test_the_last_line_is_two_where_the_terminal_is_narrow():
+    found = sample_tunings.tuning()
+    wide = [line.plain for line in tuning.closing(found)]
+    narrow = [line.plain for line in tuning.closing(found, width=70)]
+    assert wide[-1].endswith("   logs of the trials beside it")
+    assert " ".join(narrow).split() == " ".join(wide).split()
+    assert narrow[-1] == "  logs of the trials beside it"

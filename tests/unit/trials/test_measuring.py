@@ -90,6 +90,18 @@ def test_what_was_never_reached_is_refused_with_a_reason(folder: TrialFolder) ->
     assert "never came to where it applies" in refused["threads"]
 
 
+@pytest.mark.parametrize("where", ["records", "applied"])
+@pytest.mark.parametrize("content", ["[1, 2", "", "\x00\xff", "[]"])
+def test_a_record_that_was_written_over_is_the_reason(
+    folder: TrialFolder, where: str, content: str
+) -> None:
+    (folder.path / where).mkdir(exist_ok=True)
+    (folder.path / where / "7.json").write_text(content, encoding="latin-1")
+    run = nothing(folder, code=0)
+    assert run.status == "failed"
+    assert run.reason.startswith(f"its record {where}/7.json cannot be read")
+
+
 @pytest.mark.parametrize("content", ["[1, 2", '"text"', "[]", '{"compile": 3}', '{"a": {}}'])
 def test_garbage_about_what_was_applied_is_not_believed(folder: TrialFolder, content: str) -> None:
     (folder.path / "applied").mkdir()

@@ -1,0 +1,26 @@
+"""What a tuning is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from hotlap.api.tuning import _request
+from hotlap.errors import UsageError
+
+
+def request(**names: str | Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    given = {"only": (), "skip": (), "allow": (), **names}
+    choice = _request(60.0, 60.0, None, goal="speed", **given).choice
+    return choice.only, choice.skip, choice.allow
+
+
+def test_a_single_name_is_one_name() -> None:
+    assert request(only="threads", skip="tf32") == (("threads",), ("tf32",), ())
+    assert request(only=["threads"], allow="batch-size") == (("threads",), (), ("batch-size",))
+
+
+def test_a_single_name_that_is_none_is_named_whole() -> None:
+    with pytest.raises(UsageError, match=r"--only thread: there is no such .* mean threads"):
+        request(only="thread")
