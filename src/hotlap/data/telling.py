@@ -56,8 +56,10 @@ FUNCTIONS = (
 
 
 def kind(value: Any) -> str:
+    """By its name; the script has another one in processes that it spawns."""
     known = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
-    return f"{getattr(known, '__module__', '')}.{known.__qualname__}"
+    module = getattr(known, "__module__", "")
+    return f"{'__main__' if module == '__mp_main__' else module}.{known.__qualname__}"
 
 
 def held(value: Any) -> dict[str, Any]:

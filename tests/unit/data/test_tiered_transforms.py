@@ -114,7 +114,7 @@ def test_workers_and_later_runs_find_on_disk_which_samples_are_complete(tmp_path
 
 
 def test_what_was_written_before_samples_were_marked_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("hotlap.data.tiered.LAYOUT", 1)
+    monkeypatch.setattr("hotlap.data.cache.LAYOUT", 1)
     epochs(Tiered(Some(), ram=0, disk=MB, path=tmp_path))
     monkeypatch.undo()
     cached = Tiered(Some(), ram=0, disk=MB, path=tmp_path)
