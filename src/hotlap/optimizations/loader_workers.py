@@ -18,7 +18,12 @@ Where the script has no workers of its own, a data set that is not made for them
 that draws from a random generator of its own, or whose transforms do, because each worker would
 begin every epoch with a copy of it and repeat the same numbers; and one that holds an open file,
 archive, database or connection, because workers would move each other's place in it. A script that
-gives its loader a `worker_init_fn` sees to that itself.
+gives its loader a `worker_init_fn` sees to that itself. A data set that the script changes in the
+middle of an epoch is loaded without workers from there on, and it is said.
+
+What cannot be seen is not: a global variable that the samples depend on and that the script changes
+in the middle of an epoch, and a sampler that goes by what the last batch did. Workers ask for
+indices and make samples some batches ahead. Do not use it there.
 
 ## By hand
 One argument of the DataLoader.
@@ -30,6 +35,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import handles, loading, reading, threads
+from hotlap.optimizations.midway import Midway
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -137,6 +143,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 def install(training: Training, settings: dict[str, Any]) -> None:
     workers = int(settings.get("workers", 0))
+    midway = Midway(training, NAME)
 
     def change(arguments: dict[str, Any]) -> None:
         dataset = arguments.get("dataset")
@@ -146,10 +153,12 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if arguments.get("num_workers", 0) == workers:
             training.applied(NAME, f"num_workers={workers}")
             return
-        why = None if arguments.get("num_workers", 0) else _untrusted(arguments)
-        if why is not None:
-            training.refused(NAME, why)
-            return
+        if not arguments.get("num_workers", 0):
+            why = midway.reason(dataset) or _untrusted(arguments)
+            if why is not None:
+                training.refused(NAME, why)
+                return
+            midway.watch(arguments)
         arguments["num_workers"] = workers
         if workers == 0:
             for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
