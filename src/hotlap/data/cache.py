@@ -199,7 +199,9 @@ class Cache:
 
     def _finished(self, index: int, sample: Any) -> Any:
         if sample is APART:
-            return self._uncached([index])[0]
+            (whole,) = self._uncached([index])
+            self._count("source", int(whole is not MISSING))
+            return whole
         try:
             return self.below.finish(sample)
         except Exception as problem:
@@ -235,7 +237,7 @@ class Cache:
         """From the source; all at once, until one of them is seen to be random."""
         if indices and self._device is None and self._is_full():  # random or not, none is kept
             samples = asked_below(self.below, indices, self.failures)
-            self._count("source", sum(sample is not MISSING for sample in samples))
+            self._count("source", sum(one is not MISSING and one is not APART for one in samples))
             return samples
         if not self._some_random:
             return self._watched(indices)
@@ -269,9 +271,9 @@ class Cache:
             )
 
     def _kept(self, index: int, sample: Any, *, fixed: bool) -> Any:
-        self._count("source")
         if sample is APART:
             return sample
+        self._count("source")
         if not fixed:
             return self._on_device(index, sample, keep=False)
         if self._is_full():

@@ -109,6 +109,8 @@ def _below_the_transform(dataset: Any, indices: Sequence[int], own: Own) -> Belo
         return _unfit(problem)
     if kept is None:
         return "not by its transform alone"
+    if not passed.values:  # then it would not be seen either for which samples it is called
+        return "its transform is not called by the process that asks for them"
     reasons = []
     for way in _ways(transform, together=passed.values > 1):
         reason = _unlike(dataset, way, kept, own)

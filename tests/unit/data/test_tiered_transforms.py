@@ -1,5 +1,6 @@
 """The tiered cache below a transform that a data set does not use for all its samples alike."""
 
+import os
 import random
 
 import pytest
@@ -9,6 +10,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from hotlap.data import packing
 from hotlap.data.concurrent import Concurrent
+from hotlap.data.epochs import NotCacheable
 from hotlap.data.failures import SampleError
 from hotlap.data.tiered import Tiered
 
@@ -178,6 +180,34 @@ class Broken(Some):
 def test_one_that_fails_is_named_with_its_own_reason():
     with pytest.raises(SampleError, match="sample 3: OSError: cannot read"):
         Tiered(Broken(), ram=MB)[3]
+
+
+def test_one_that_is_skipped_comes_from_nowhere():
+    cached = Tiered(Broken(), ram=MB, on_error="skip")
+    with pytest.warns(UserWarning, match="sample 3 is skipped"):
+        assert cached.__getitems__([3, 4])[0][1] == 4
+    assert cached.hits()["source"] == 1
+
+
+class Elsewhere(Some):
+    """Its transform is called in another process, where nobody sees it."""
+
+    def __getitem__(self, index):
+        ends = os.pipe()
+        child = os.fork()
+        if not child:
+            os.write(ends[1], packing.pack(self.transform(torch.full((4,), float(index)))))
+            os._exit(0)
+        os.waitpid(child, 0)
+        made = packing.unpack(os.read(ends[0], 10_000))
+        for end in ends:
+            os.close(end)
+        return made
+
+
+def test_a_transform_that_another_process_calls_is_not_taken_out():
+    with pytest.raises(NotCacheable, match="not called by the process that asks"):
+        Tiered(Elsewhere(), ram=MB)
 
 
 class Pairs(Dataset):
