@@ -28,7 +28,9 @@ def alike(first: Any, second: Any) -> bool:
 def _content(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and type(value) is not torch.Tensor:
         # As torchvision's images and boxes, which say more about themselves beside.
-        return pack(value.as_subclass(torch.Tensor)), pickle.dumps(vars(value))
+        return _content(value.as_subclass(torch.Tensor)), pickle.dumps(vars(value))
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        return pack(value.detach()), "requires a gradient"
     try:
         return pack(value)
     except CannotPack:

@@ -7,7 +7,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,27 @@ class Fit:
     @property
     def shares(self) -> dict[str, float]:
         """Of the samples: in each tier, and from the source each time."""
+        return self._shares(off_by=0.0)
+
+    def _shares(self, off_by: float) -> dict[str, float]:
+        """Where the average is so many bytes more than what was seen."""
         left, found = 1.0, {}
         for name in ("device", "ram", "disk"):
             room = max(0, getattr(self, f"{name}_bytes") - self._table(name))
-            all_of_it = self.samples * self._each(name)
+            each = self._each(name)
+            all_of_it = self.samples * max(each + off_by, 1.0 if each else 0.0)
             found[name] = min(left, room / all_of_it if all_of_it else 0.0)
             left -= found[name]
         return {**found, "source": left}
+
+    def _told_shares(self) -> Iterator[str]:
+        spread = 2 * self.error_bytes
+        cases = [self._shares(off_by) for off_by in (-spread, 0.0, spread)]
+        for name in cases[0]:
+            least, most = (f"{pick(case[name] for case in cases):.0%}" for pick in (min, max))
+            where = "come from the source" if name == "source" else f"fit in {name}"
+            if most != "0%":
+                yield f"{most if least == most else f'{least} to {most}'} {where}"
 
     @property
     def sentence(self) -> str:
@@ -75,8 +89,7 @@ class Fit:
             return "no samples"
         ratio = f", {self.ratio:.2g} times what is read" if self.ratio else ""
         spread = f" ± {size(2 * self.error_bytes)}" if self.error_bytes else ""
-        held = [f"{share:.0%} fit in {name}" for name, share in self.shares.items() if share > 0]
-        told = ", ".join(held).replace("fit in source", "come from the source")
+        told = ", ".join(self._told_shares())
         by = f" (by {self.looked_at} of them)" if self.looked_at < self.samples else ""
         return (
             f"{self.samples:,} samples of {size(self.sample_bytes)}{spread}{by} make "
@@ -162,7 +175,7 @@ def fit(sizes: Sequence[int], probes: Probes, *, samples: int, budgets: dict[str
         samples=samples,
         sample_bytes=mean,
         ram_sample_bytes=sum(map(arena.aligned, sizes)) / len(sizes) if sizes else 0.0,
-        error_bytes=math.sqrt(variance / len(sizes)) if sizes else 0.0,
+        error_bytes=math.sqrt(variance / len(sizes)) if 0 < len(sizes) < samples else 0.0,
         looked_at=min(samples, len(sizes)),
         read_bytes=probes.read_bytes,
         device_bytes=budgets["device"],

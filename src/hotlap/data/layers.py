@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hotlap.data.calls import Watched
 from hotlap.data.comparing import alike
 from hotlap.data.epochs import NotCacheable
 from hotlap.data.failures import named
 from hotlap.data.generators import Own
 from hotlap.data.generators import restored as own_restored
-from hotlap.data.packing import CannotPack, pack, unpack
+from hotlap.data.packing import CannotPack, Finished, pack, unpack
 from hotlap.data.randomness import reseed, restored, steady
 from hotlap.data.shortening import (
     CannotShorten,
@@ -29,6 +30,7 @@ from hotlap.data.shortening import (
     parts_of,
     same,
     transform_of,
+    with_transform,
     with_transforms,
 )
 
@@ -48,6 +50,8 @@ class Below:
 
     def finish(self, sample: Any) -> Any:
         """The rest of the transform, on the part of a sample it belongs to."""
+        if type(sample) is Finished:
+            return sample.sample
         if not self.rest:
             return sample
         if self.together:
@@ -57,6 +61,13 @@ class Below:
         if isinstance(sample, list) and sample:
             return [self._apply(sample[0]), *sample[1:]]
         return self._apply(sample)
+
+    def handed(self, sample: Any) -> tuple[Any, ...]:
+        """The part of a sample that the rest is for."""
+        several = isinstance(sample, (list, tuple))
+        if self.together:
+            return tuple(sample[:2]) if several else ()
+        return (sample[0],) if several and sample else (sample,)
 
     def _apply(self, value: Any) -> Any:
         for one in self.rest:
@@ -98,6 +109,8 @@ def _below_the_transform(dataset: Any, indices: Sequence[int], own: Own) -> Belo
         return _unfit(problem)
     if kept is None:
         return "not by its transform alone"
+    if not passed.values:  # then it would not be seen either for which samples it is called
+        return "its transform is not called by the process that asks for them"
     reasons = []
     for way in _ways(transform, together=passed.values > 1):
         reason = _unlike(dataset, way, kept, own)
@@ -163,7 +176,7 @@ def _split(dataset: Any, way: Below, kept: dict[int, bytes], own: Own) -> Below:
     if number == len(parts):
         return Below(dataset=dataset, sizes=sizes, digest=digest)
     return Below(
-        dataset=with_transforms(dataset, parts[:number]),
+        dataset=with_transform(dataset, Watched(parts[:number])),
         rest=tuple(parts[number:]),
         together=way.together,
         told=f"samples as they are before {_name(parts[number])}",

@@ -8,7 +8,6 @@ is these few bytes.
 from __future__ import annotations
 
 import fcntl
-import getpass
 import hashlib
 import json
 import os
@@ -35,11 +34,23 @@ def arena(
         return Arena(samples, budget)
     job = [environment.get(name, "") for name in JOB]
     name = hashlib.sha256(json.dumps([key, *job]).encode()).hexdigest()[:24]
-    place = folder or Path(tempfile.gettempdir()) / f"hotlap-{getpass.getuser()}"
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if place.stat().st_uid != os.getuid():  # someone else made it first: share nothing
+    try:
+        return _met(_own_folder(folder) / name, samples, budget)
+    except OSError:  # there is no place to meet at: share nothing
         return Arena(samples, budget)
-    descriptor = os.open(place / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _own_folder(folder: Path | None) -> Path:
+    """Raises OSError where someone else made it first. By number: not every user has a name."""
+    place = folder or Path(tempfile.gettempdir()) / f"hotlap-{os.getuid()}"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.stat().st_uid != os.getuid():
+        raise PermissionError(f"{place} is someone else's")
+    return place
+
+
+def _met(place: Path, samples: int, budget: int) -> Arena:
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         found = _join(file.read(), samples, budget)

@@ -11,6 +11,7 @@ import collections
 import ctypes
 import functools
 import operator
+import sys
 import types
 import zlib
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ SMALL = 4096  # bytes of an array that are looked at each time
 LARGEST = 1 << 24  # bytes of an array that are read; of larger ones some of each dimension
 EACH = 64
 MISSING = object()
+LIBRARIES = frozenset((*sys.stdlib_module_names, "torch", "torchvision", "numpy", "hotlap"))
 Found = tuple[str, Any]
 NESTS: dict[type, Callable[[Any], list[Any]]] = {
     dict: lambda nest: [*dict.keys(nest), *dict.values(nest)],
@@ -62,6 +64,9 @@ def notes(value: Any, where: str) -> Iterator[Note]:
             yield Written(where, value, value._version)
     elif issubclass(made_by, MEMORY) or _is_array(value):
         yield Memory(where, value, _sum(value))
+    elif issubclass(made_by, type):
+        if _is_the_users(value):
+            yield OfClass(where, value, dict(vars(value)))
     elif made_by is functools.partial:
         given = value.func, value.args, value.keywords
         yield Several(where, given, [*given], tuple)
@@ -70,7 +75,7 @@ def notes(value: Any, where: str) -> Iterator[Note]:
             yield Several(where, value, NESTS[nest](value), nest)
         if has_attributes(value) and (not where or nest or _is_looked_into(value)):
             held = {name: one for name, one in attributes(value).items() if _counts(value, name)}
-            yield Attributes(where, value, held)
+            yield Attributes(where, value, made_by, held)
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,12 @@ class Memory:
 class Attributes:
     where: str
     holder: Any
+    made_by: type
     held: dict[str, Any]
 
     def changes(self) -> Iterator[str]:
+        if type(self.holder) is not self.made_by:
+            yield within(self.where, "__class__")
         now = attributes(self.holder)
         for name, value in self.held.items():
             found = now.pop(name, MISSING)
@@ -151,6 +159,40 @@ class Attributes:
     def inside(self) -> Iterator[Found]:
         for name, one in self.held.items():
             yield within(self.where, name), one
+        yield self.where, self.made_by
+
+
+@dataclass(frozen=True)
+class OfClass:
+    """What all objects of a class of the user's share: numbers, options, methods."""
+
+    where: str
+    made_by: type
+    held: dict[str, Any]
+
+    def changes(self) -> Iterator[str]:
+        now = vars(self.made_by)
+        if len(now) == len(self.held) and all(map(operator.is_, now.values(), self.held.values())):
+            return
+        for name in {**self.held, **now}:
+            found, before = now.get(name, MISSING), self.held.get(name, MISSING)
+            if _is_other(found, before) and not _is_pythons(name, found):
+                yield within(self.where, name)
+
+    def is_quick(self) -> bool:
+        return True
+
+    def inside(self) -> Iterator[Found]:
+        for name, one in self.held.items():
+            if not name.startswith("__"):
+                yield within(self.where, name), one
+        for base in self.made_by.__bases__:
+            yield self.where, base
+
+
+def _is_pythons(name: str, value: Any) -> bool:
+    """What Python puts into a class by itself, as when an object of it is first pickled."""
+    return name.startswith("__") and not isinstance(value, types.FunctionType)
 
 
 def within(where: str, name: str) -> str:
@@ -182,6 +224,15 @@ def _bytes(memory: Any) -> int:
     if issubclass(type(memory), CTYPES):
         return ctypes.sizeof(memory)
     return len(memory) * getattr(memory, "itemsize", 1)
+
+
+@functools.lru_cache(maxsize=1000)
+def _is_the_users(made_by: type) -> bool:
+    """Not one of a library, which may keep there what is nothing to the samples."""
+    file = getattr(sys.modules.get(made_by.__module__), "__file__", None) or ""
+    if any(folder in file for folder in ("site-packages", "dist-packages")):
+        return False
+    return made_by.__module__.partition(".")[0] not in LIBRARIES
 
 
 def _is_looked_into(value: Any) -> bool:

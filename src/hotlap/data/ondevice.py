@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hotlap.data.packing import leaves
+from hotlap.data.packing import Finished, leaves
 
 
 class OnDevice:
@@ -45,9 +45,11 @@ class OnDevice:
 
 def _size(sample: Any) -> int | None:
     """Bytes on the device; None where a part belongs in memory: arrays, images, bytes."""
-    found = list(leaves(sample))
+    found = list(leaves(sample.sample if isinstance(sample, Finished) else sample))
     tensors = [one for one in found if isinstance(one, torch.Tensor)]
     small = (torch.Tensor, bool, int, float, str, type(None))
+    if any(one.requires_grad for one in tensors):  # a gradient is not for a copy
+        return None
     if not tensors or not all(isinstance(one, small) for one in found):
         return None
     texts = sum(len(one) for one in found if isinstance(one, str))
@@ -61,4 +63,6 @@ def _mapped(sample: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         return {key: _mapped(value, change) for key, value in sample.items()}
     if isinstance(sample, (list, tuple)):
         return type(sample)([_mapped(value, change) for value in sample])
+    if isinstance(sample, Finished):
+        return Finished(_mapped(sample.sample, change))
     return sample

@@ -15,6 +15,7 @@ import functools
 import json
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -41,6 +42,13 @@ Plan = Any  # what the JSON text says
 
 class CannotPack(TypeError):
     """A value of a kind that is not kept in caches."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A sample of a data set with a transform to which nothing of that is to be applied."""
+
+    sample: Any
 
 
 def pack(sample: Any) -> bytes:
@@ -101,6 +109,8 @@ def _plan(value: Any, parts: list[bytes], where: str) -> Plan:
         ]
     if isinstance(value, torch.Tensor):
         return _tensor(value, parts, where)
+    if kind is Finished:
+        return ["finished", _plan(value.sample, parts, where)]
     library = kind.__module__.partition(".")[0]
     if library == "numpy":
         return _array(value, parts, where)
@@ -159,7 +169,9 @@ def _tensor(value: torch.Tensor, parts: list[bytes], where: str) -> Plan:
         raise CannotPack(f"{where} is a tensor {kind}, which cannot be kept in a cache")
     if name not in PLAIN or value.is_quantized:
         raise CannotPack(f"{where} is a tensor of {name}, which cannot be kept in a cache")
-    flat = value.detach().cpu().contiguous().reshape(-1)
+    if value.requires_grad:  # a gradient has to reach the one it is taken for, not a copy
+        raise CannotPack(f"{where} is a tensor that requires a gradient: it cannot be kept")
+    flat = value.cpu().contiguous().reshape(-1)
     if flat.is_conj() or flat.is_neg():
         flat = flat.resolve_conj().resolve_neg()
     parts.append(_bytes_of(flat))
@@ -245,6 +257,9 @@ def _read(plan: Plan) -> Reader:
     if isinstance(plan, str):
         return _VALUES[plan]
     kind, *rest = plan
+    if kind == "finished":
+        whole = _read(rest[0])
+        return lambda cursor: Finished(whole(cursor))
     if kind == "dict":
         keys, inside = rest[0], [_read(one) for one in rest[1]]
         if len(keys) != len(inside):

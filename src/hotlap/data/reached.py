@@ -23,7 +23,7 @@ MOST, MOST_OF_ALL = 1000, 50_000  # entries of a container, and objects
 # Clients of these are made for threads; the others are nothing that samples are read from.
 CLIENTS = ("requests", "urllib3", "httpx", "aiohttp", "boto3", "botocore", "google", "fsspec")
 ASIDE = (*CLIENTS, "logging", "asyncio", "threading", "_thread", "concurrent", "multiprocessing")
-OURS, SOURCE = "hotlap", "_source"
+OURS, SOURCE = "hotlap", "_tiered_source"
 KNOWN = frozenset((*sys.stdlib_module_names, *ASIDE, OURS, "torch", "torchvision", "numpy", "PIL"))
 PLAIN = (str, bytes, bytearray, int, float, complex, type(None), range, types.ModuleType)
 Named = Iterator[tuple[str, Any]]

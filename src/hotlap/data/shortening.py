@@ -73,15 +73,19 @@ def transform_of(dataset: Any) -> Any:
 
 def with_transforms(dataset: Any, parts: Sequence[Any]) -> Any:
     """A copy that shares everything but the transform."""
+    return with_transform(dataset, Chain(parts) if parts else same)
+
+
+def with_transform(dataset: Any, transform: Callable[..., Any]) -> Any:
     short = copy.copy(dataset)
     name = _own(dataset)
     if name is not None:
-        _replace(dataset, short, name, Chain(parts) if parts else same)
+        _replace(dataset, short, name, transform)
         return short
     where, inside = _inside(dataset)
     if not inside:
         raise CannotShorten(f"{type(dataset).__name__} has no transform of its own")
-    shorter = [with_transforms(one, parts) for one in inside]
+    shorter = [with_transform(one, transform) for one in inside]
     vars(short)[where] = shorter if where == "datasets" else shorter[0]
     return short
 

@@ -56,8 +56,10 @@ FUNCTIONS = (
 
 
 def kind(value: Any) -> str:
+    """By its name; the script has another one in processes that it spawns."""
     known = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
-    return f"{getattr(known, '__module__', '')}.{known.__qualname__}"
+    module = getattr(known, "__module__", "")
+    return f"{'__main__' if module == '__mp_main__' else module}.{known.__qualname__}"
 
 
 def held(value: Any) -> dict[str, Any]:
@@ -220,7 +222,7 @@ def _memory(piece: Any) -> bytes | memoryview:
         return memoryview(found).cast("B")
     if hasattr(piece, "ctypes") and piece.flags.c_contiguous and piece.dtype.kind in "buifc":
         return memoryview(piece).cast("B")
-    return pack(piece)
+    return pack(piece.detach() if isinstance(piece, torch.Tensor) else piece)
 
 
 def _lies_flat(tensor: torch.Tensor) -> bool:

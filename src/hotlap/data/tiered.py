@@ -13,42 +13,27 @@ Random transforms stay random: the cache is put below them.
 
 from __future__ import annotations
 
-import logging
-import operator
 import os
-import sys
-import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torch.utils.data import Dataset
 
-from hotlap.data import budgets, fitting, generators, identity, layers, meeting
-from hotlap.data.counting import Counts
-from hotlap.data.drawing import Drawing
-from hotlap.data.epochs import refuse_epochs
+from hotlap.data.asking import MISSING
+from hotlap.data.cache import TIERS, Cache
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
-from hotlap.data.noting import Noted
-from hotlap.data.ondevice import OnDevice
-from hotlap.data.packing import CannotPack, pack, unpack
-from hotlap.data.tiers import Wanted, shelf_in
-from hotlap.data.untouched import left_as_it_was, put_back
+from hotlap.data.layers import Below
+from hotlap.data.tiers import Wanted
 
-TIERS = ("device", "ram", "disk", "source")
-LOOK_EVERY = 0.5  # seconds between looks at the machine's memory
-LEAST_FREE = 0.05  # of the memory: below it, filling ends
-TRANSFORMS = ("transform", "transforms")
-OWN = ("below", "failures", "fit", "probes")
-MISSING = object()
-NONE_SEEN = sys.maxsize
-log = logging.getLogger("hotlap.data")
+OWN = frozenset({"_tiered", "_tiered_source"})
 
 
 class Tiered(Dataset):  # type: ignore[misc]
+    """Attributes of the data set, private ones too, are read from it and set on it."""
+
     def __init__(
         self,
         dataset: Any,
@@ -60,308 +45,83 @@ class Tiered(Dataset):  # type: ignore[misc]
         on: str | torch.device = "cuda",
         version: str = "1",
         on_error: str = RAISE,
+        strict: bool = True,
     ) -> None:
-        self._source = dataset
-        self._samples = _length(dataset)
-        self._version = version
-        self._path = None if path is None else Path(path)
-        self._on = torch.device(on)
-        self._wanted = Wanted(device=device, ram=ram, disk=disk, path=self._path, on=self._on)
-        self._wanted.check(_warn)
-        self.failures = Failures(on_error)
-        self._tally = Counts(len(TIERS) + 1)
-        self._looked = 0.0
-        self._smallest = NONE_SEEN  # bytes of a packed sample
-        self._some_random = False
-        self._key: str | None = None
-        self._outdated: str | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        """Looks at the data set as it is now; what is kept stays if it is of the same data."""
-        self._samples = _length(self._source)
-        noted, known = Noted(self._source), identity.attributes(self._source)
-        with left_as_it_was(self._source) as before, generators.restored(self._source) as own:
-            refuse_epochs(self._source)
-            probes = fitting.probe(self._source, self._samples)
-            self.probes = tuple(probes.indices)  # the samples that were looked at
-            self.below = layers.below(self._source, self.probes)
-            own.put_back()
-            facts = self._facts(known)
-            sizes = fitting.more_sizes(self.below.dataset, self._samples) or self.below.sizes
-            noted.settle(closely=True)
-            put_back(self.below.dataset, before, but=TRANSFORMS)
-        self._drawing = Drawing(self.below.dataset)
-        key = identity.key(facts)
-        if key != self._key:
-            self._sizes = self._wanted.sizes(key, self._samples, _warn)
-            self._open(key, facts)
-        there = self._wanted.there(key, self._sizes, self._shelf)
-        self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=there)
-        self._keeps_all = self.fit.most_bytes <= self.fit.disk_bytes
-        self._noted, self._outdated = noted, None
-        log.info("caching %s. %s", self.below.told, self.fit.sentence)
-
-    def _open(self, key: str, facts: dict[str, Any]) -> None:
-        again, self._key = self._key is not None, key
-        if again and get_worker_info() is not None:  # a cache in each worker would pass the budget
-            _warn("what was set in this worker changes the samples: it does without the cache")
-            self._arena = self._shelf = self._device = None
-            self._sizes = dict.fromkeys(self._sizes, 0)
-            return
-        sizes, samples = self._sizes, self._samples
-        self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
-        self._shelf = shelf_in(self._path, key, facts, samples, sizes["disk"], tell=_warn)
-        self._device = OnDevice(self._on, sizes["device"]) if sizes["device"] else None
-
-    def _facts(self, before: identity.Known) -> dict[str, Any]:
-        """What makes a cache that of this data set and no other."""
-        kind = type(self.below.dataset)
-        known = identity.unchanged(before, identity.attributes(self._source))
-        return {
-            "dataset": f"{kind.__module__}.{kind.__qualname__}",
-            "samples": self._samples,
-            "version": self._version,
-            "known": {name: value for name, value in known.items() if not _is_transform(name)},
-            "transforms": [
-                identity.digest(getattr(self.below.dataset, name, None)) for name in TRANSFORMS
-            ],
-            "probes": self.below.digest,
-        }
-
-    # Being a data set --------------------------------------------------------------------------
+        folder = None if path is None else Path(path)
+        wanted = Wanted(device=device, ram=ram, disk=disk, path=folder, on=torch.device(on))
+        self._tiered_source = dataset
+        self._tiered = Cache(
+            dataset, wanted, version=version, failures=Failures(on_error), strict=strict
+        )
 
     def __len__(self) -> int:
-        return len(self._source) if self._is_outdated() else self._samples
+        return len(self._tiered)
 
     def __getitem__(self, index: Any) -> Any:
-        (sample,) = self._samples_of([index])
+        (sample,) = self._tiered.samples_of([index])
         if sample is MISSING:
             raise self.failures.nothing_left([index])
         return sample
 
-    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
-        found = [sample for sample in self._samples_of(indices) if sample is not MISSING]
-        if indices and not found:
-            raise self.failures.nothing_left(indices)
+    def __getitems__(self, indices: Any) -> list[Any]:
+        """Of whatever a batch sampler yields: a list, a tensor, an iterator."""
+        asked: Sequence[Any] = indices if hasattr(indices, "__len__") else list(indices)
+        found = [sample for sample in self._tiered.samples_of(asked) if sample is not MISSING]
+        if len(asked) and not found:
+            raise self.failures.nothing_left(asked)
         return found
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else the data set has: its classes, its targets."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._source, name)
+        if name.startswith("__") or "_tiered_source" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self._tiered_source, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set on the data set, as it would be without the cache; that may make it another one."""
-        if name.startswith("_") or name in OWN:
+        if name in OWN:
             super().__setattr__(name, value)
-            return
-        setattr(self._source, name, value)
-        try:
-            self._begin()
-        except Exception as problem:
-            self._outdated = name
-            _warn(f"with `{name}` as it is now nothing is cached any more: {problem}")
-
-    # Samples -----------------------------------------------------------------------------------
+        else:
+            self._tiered.set(name, value)
 
     def outdated(self) -> str | None:
         """What was changed on the data set itself; from then on it is asked, and nothing kept."""
-        return self._outdated or self._noted.change(closely=True)
+        return self._tiered.outdated()
 
-    def _is_outdated(self) -> bool:
-        if self._outdated is None:
-            self._outdated = self._noted.change()
-            if self._outdated is not None:
-                _warn(
-                    f"`{self._outdated}` was changed on the data set, behind the cache: all "
-                    "samples come from the data set from here on. Set it on the cache, or make "
-                    "another one"
-                )
-        return self._outdated is not None
+    @property
+    def failures(self) -> Failures:
+        return self._tiered.failures
 
-    def _samples_of(self, indices: Sequence[Any]) -> list[Any]:
-        if self._is_outdated():
-            return self._uncached(indices)
-        places = list(map(self._place, indices))
-        found = list(map(self._cached, places))
-        missing = [at for at, sample in enumerate(found) if sample is MISSING]
-        for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
-            found[at] = sample
-        finished = [
-            sample if sample is MISSING else self._finished(place, sample)
-            for place, sample in zip(places, found, strict=True)
-        ]
-        if missing or self.below.rest:
-            self._noted.settle()
-        return finished
+    @property
+    def below(self) -> Below:
+        """What is cached, and what is done to it afterwards."""
+        return self._tiered.below
 
-    def _uncached(self, indices: Sequence[Any]) -> list[Any]:
-        samples = self._asked(self._source, indices)
-        return [
-            sample if sample is MISSING else self._on_device(index, sample, keep=False)
-            for index, sample in zip(indices, samples, strict=True)
-        ]
+    @property
+    def fit(self) -> Fit:
+        return self._tiered.fit
 
-    def _place(self, index: Any) -> int:
-        place = operator.index(index)
-        if not -self._samples <= place < self._samples:
-            raise IndexError(f"sample {place} of {self._samples}")
-        return place % self._samples
-
-    def _finished(self, index: int, sample: Any) -> Any:
-        try:
-            return self.below.finish(sample)
-        except Exception as problem:
-            self.failures.met(index, problem)
-            return MISSING
-
-    def _cached(self, index: int) -> Any:
-        tier = self._device_here()
-        held = None if tier is None else tier.get(index)
-        if held is not None:
-            self._count("device")
-            return held
-        packed = self._arena.get(index) if self._arena is not None else None
-        where = "ram"
-        if packed is None and self._shelf is not None:
-            kept, where = self._shelf.get(index), "disk"
-            packed = memoryview(kept) if kept is not None else None
-        if packed is None:
-            return MISSING
-        try:
-            sample = unpack(packed)
-        except ValueError:
-            if where == "disk" and self._shelf is not None:
-                self._shelf.forget(index)
-            return MISSING
-        self._count(where)
-        moved = self._on_device(index, sample)
-        if where == "disk" and not self._is_on_device(index):
-            self._keep_in_memory(index, packed)
-        return moved
-
-    def _made(self, indices: list[int]) -> list[Any]:
-        """From the source; all at once, until one of them is seen to be random."""
-        if indices and self._device is None and self._is_full():  # random or not, none is kept
-            samples = self._asked(self.below.dataset, indices)
-            self._count("source", sum(sample is not MISSING for sample in samples))
-            return samples
-        if not self._some_random:
-            return self._watched(indices)
-        return [sample for index in indices for sample in self._watched([index])]
-
-    def _watched(self, indices: list[int]) -> list[Any]:
-        """Kept, unless random numbers were drawn: such samples must stay as different as they are.
-
-        The samples looked at first were not random, but others may be.
-        """
-        before = self._drawing.state() if indices else None
-        samples = self._asked(self.below.dataset, indices)
-        moved = before is not None and self._drawing.since(before, indices)
-        if moved:
-            self._say_random(indices)
-        return [
-            sample if sample is MISSING else self._kept(index, sample, fixed=not moved)
-            for index, sample in zip(indices, samples, strict=True)
-        ]
-
-    def _asked(self, dataset: Any, indices: Sequence[Any]) -> list[Any]:
-        at_once = getattr(dataset, "__getitems__", None)
-        if at_once is not None and len(indices) > 1:
-            try:
-                samples = list(at_once(indices))
-            except Exception:  # one by one tells which it is
-                samples = []
-            if len(samples) == len(indices):
-                return samples
-        return [self._asked_alone(dataset, index) for index in indices]
-
-    def _asked_alone(self, dataset: Any, index: Any) -> Any:
-        try:
-            return dataset[index]
-        except Exception as problem:
-            self.failures.met(index, problem)
-            return MISSING
-
-    def _say_random(self, indices: list[int]) -> None:
-        self._tally.add(len(TIERS), len(indices))
-        if not self._some_random:
-            self._some_random = True
-            which = f"sample {indices[0]}" if len(indices) == 1 else f"one of {indices[:8]}"
-            _warn(
-                f"making {which} draws random numbers, though the samples that were looked at "
-                "first do not; what draws them is not kept, and made anew each time"
-            )
-
-    def _kept(self, index: int, sample: Any, *, fixed: bool) -> Any:
-        self._count("source")
-        if not fixed:
-            return self._on_device(index, sample, keep=False)
-        if self._is_full():
-            return self._on_device(index, sample)
-        try:
-            packed = pack(sample)
-        except CannotPack as problem:
-            raise CannotPack(f"sample {index}: {problem}") from None
-        self._smallest = min(self._smallest, len(packed))
-        moved = self._on_device(index, sample)
-        held = self._is_on_device(index) or self._keep_in_memory(index, packed)
-        if self._shelf is not None and (self._keeps_all or not held):
-            self._shelf.put(index, packed)
-        return moved
-
-    def _is_full(self) -> bool:
-        """Whether there is no room for even the smallest sample seen: packing one is felt."""
-        arena = self._arena
-        if arena is None or self._shelf is not None or self._smallest == NONE_SEEN:
-            return False
-        return not arena.has_room(self._smallest)
-
-    def _keep_in_memory(self, index: int, packed: bytes | memoryview) -> bool:
-        arena = self._arena
-        if arena is None or not arena.has_room(len(packed)):
-            return False
-        now = time.monotonic()
-        if now - self._looked > LOOK_EVERY:
-            self._looked = now
-            if budgets.free_share() < LEAST_FREE:
-                if arena.close_filling():
-                    warnings.warn("memory is short; the cache is not filled further", stacklevel=2)
-                return False
-        return arena.put(index, packed)
-
-    def _on_device(self, index: int, sample: Any, *, keep: bool = True) -> Any:
-        """Where there is a device tier, all samples come on the device: batches hold one kind."""
-        tier = self._device_here()
-        return sample if tier is None else tier.moved(index, sample, keep=keep)
-
-    def _is_on_device(self, index: int) -> bool:
-        """Whether it needs no room elsewhere: this process has it from there from now on."""
-        tier = self._device_here()
-        return tier is not None and tier.has(index)
-
-    def _device_here(self) -> OnDevice | None:
-        """Of the process that trains; workers have none, also where they are forked from it."""
-        return self._device if get_worker_info() is None else None
-
-    # Telling -----------------------------------------------------------------------------------
-
-    def _count(self, tier: str, samples: int = 1) -> None:
-        self._tally.add(TIERS.index(tier), samples)
+    @property
+    def probes(self) -> tuple[int, ...]:
+        """The samples that were looked at first."""
+        return self._tiered.probes
 
     def hits(self) -> dict[str, int]:
         """Samples by where they came from, over all workers, since the last `forget_hits`."""
-        return dict(zip(TIERS, self._tally.table.sum(0).tolist(), strict=False))
+        counted = self._tiered.counted()
+        return {name: counted[name] for name in TIERS}
 
     @property
     def random_samples(self) -> int:
         """Handed out and not kept, because random numbers were drawn while they were made."""
-        return int(self._tally.table[:, len(TIERS)].sum())
+        return self._tiered.counted()["random"]
+
+    @property
+    def passed_on(self) -> int:
+        """Handed out and not kept, with `strict=False`: of kinds or numbers that no cache takes."""
+        return self._tiered.counted()["passed on"]
 
     def forget_hits(self) -> None:
-        self._tally.table.zero_()
+        self._tiered.forget_counted()
 
     @property
     def hit_rate(self) -> float | None:
@@ -372,28 +132,7 @@ class Tiered(Dataset):  # type: ignore[misc]
     @property
     def used(self) -> dict[str, int]:
         """Bytes in each tier."""
-        return {
-            "device": self._device.used if self._device is not None else 0,
-            "ram": self._arena.used if self._arena is not None else 0,
-            "disk": self._shelf.used if self._shelf is not None else 0,
-        }
+        return self._tiered.used
 
     def __repr__(self) -> str:
-        return f"Tiered({self._source!r}: {self.below.told}. {self.fit.sentence})"
-
-
-def _length(dataset: Any) -> int:
-    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
-        raise TypeError(
-            f"{type(dataset).__name__} has no samples by index; a cache needs a map-style data set"
-        )
-    return len(dataset)
-
-
-def _is_transform(name: str) -> bool:
-    """Of the data set's own: those that come after the cache are no part of what is in it."""
-    return name.partition(".")[0] in TRANSFORMS
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=3)
+        return f"Tiered({self._tiered_source!r}: {self.below.told}. {self.fit.sentence})"

@@ -7,8 +7,8 @@ made from them in a few operations: the same samples in the same order as the lo
 transformed with the same distribution, each sample with random numbers of its own. RandomCrop,
 RandomHorizontalFlip, ToTensor and Normalize are known, in the old and the new form, and all of
 `hotlap.data.transforms`; a few samples are compared with the data set's own first. Loaders with
-anything that is not known are left alone, and so is a data set from where the script sets something
-on it.
+anything that is not known, such as a `collate_fn`, are left alone, also where another loader of the
+same data set is not; so is a data set from where the script sets something on it.
 
 ## Why it helps
 Reading, decoding, augmenting and collating 128 small images one by one takes tens of milliseconds
@@ -42,6 +42,7 @@ CONFLICTS: tuple[str, ...] = (
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 SETS = ("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST", "SVHN", "Labelled")
+MAKE_BATCHES = ("batch_size", "sampler", "batch_sampler", "collate_fn")
 MOST_OF_THE_DEVICE = 0.25  # of what is free
 
 
@@ -82,17 +83,24 @@ class Served:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._torch = training.torch
-        self._considered: dict[int, Any] = {}  # by id: a data set may not hash
+        self._considered: dict[int, tuple[Any, set[bool]]] = {}  # by id: a data set may not hash
+        self._left_alone: str | None = None
         self._resident: dict[int, Any] = {}
         self._noted: dict[int, Any] = {}
 
     def consider(self, arguments: dict[str, Any]) -> None:
-        reason = loading.unusual_batches(self._torch, arguments)
-        if reason is not None:
-            self._training.refused(NAME, reason)
+        if self._is_unusual(arguments):
             return
         dataset = arguments.get("dataset")
-        self._considered[id(dataset)] = dataset
+        _, orders = self._considered.setdefault(id(dataset), (dataset, set()))
+        orders.add(loading.shuffling(self._torch, arguments))
+
+    def _is_unusual(self, arguments: dict[str, Any]) -> bool:
+        reason = loading.unusual_batches(self._torch, arguments)
+        if reason is not None:
+            self._left_alone = self._left_alone or reason
+            self._training.refused(NAME, reason)
+        return reason is not None
 
     def stand_in(self) -> None:
         torch, served = self._torch, self
@@ -124,7 +132,7 @@ class Served:
     def resident(self, loader: Any) -> Any:
         """What hands out this loader's batches instead; None where it is left alone."""
         key = id(loader.dataset)
-        if key not in self._considered or self._considered[key] is not loader.dataset:
+        if not self._trains(loader):
             return None
         if key not in self._resident:
             self._resident[key] = self._make(loader.dataset)
@@ -133,6 +141,14 @@ class Served:
             self._training.ended(NAME, originals.changed(what))
             self._resident[key] = None
         return self._resident[key]
+
+    def _trains(self, loader: Any) -> bool:
+        """Whether it is one of those considered; others of the same data set stay as they are."""
+        dataset, orders = self._considered.get(id(loader.dataset), (None, set()))
+        arguments = {name: getattr(loader, name) for name in MAKE_BATCHES}
+        if dataset is not loader.dataset or loading.shuffling(self._torch, arguments) not in orders:
+            return False
+        return not self._is_unusual(arguments)
 
     def _make(self, dataset: Any) -> Any:
         from hotlap.data.noting import Noted
@@ -150,6 +166,8 @@ class Served:
             self._training.refused(NAME, f"{type(dataset).__name__} does not fit on {device}")
             return None
         self._training.applied(NAME, f"{type(dataset).__name__} on {device}")
+        if self._left_alone is not None:  # a loader made before this one began
+            self._training.refused(NAME, self._left_alone)
         return DeviceDataset(
             found.images,
             found.labels,

@@ -18,6 +18,18 @@ def single_samples(arguments: dict[str, Any]) -> str | None:
     return None
 
 
+def shuffling(torch: Any, arguments: dict[str, Any]) -> bool:
+    """Whether a loader of these arguments draws its samples in an order of its own."""
+    given = arguments.get("sampler")
+    if arguments.get("batch_sampler") is not None:
+        given = arguments["batch_sampler"]
+        given = getattr(given, "sampler", given)
+    if given is None:
+        return bool(arguments.get("shuffle"))
+    in_turn = isinstance(given, torch.utils.data.SequentialSampler)
+    return not in_turn and getattr(given, "shuffle", True) is not False
+
+
 def in_short(problem: Exception) -> str:
     """The first line of what went wrong, or its kind where nothing is said."""
     return (str(problem).splitlines() or [type(problem).__name__])[0]

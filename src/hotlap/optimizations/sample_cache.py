@@ -7,9 +7,10 @@ evicted; what does not fit comes from the source as before. Random transforms st
 lies below the first of them, where it can be found; else the data set is left alone, and so is one
 whose samples are made about as fast as they could be taken from a cache. A sample that draws random
 numbers below that, from torch, random or numpy or from a generator that the data set holds or its
-code names, is not kept and made anew each time. Where the script sets
-something on its data set, or on an object it holds, samples come from the data set again from there
-on.
+code names, is not kept and made anew each time. Nor is one of a kind that a cache does not take, or
+that the sampler asks for by more than its number: the last line then says "in part". Where the
+script sets something on its data set, on its class or on an object it holds, samples come from the
+data set again from there on.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.
@@ -28,6 +29,8 @@ get the samples of the first epoch in all of them. Do not use it there.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -87,7 +90,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         try:
             # A trial ends long before the epoch does: what it kept must be there for the next one.
             where = {"ram": share} if trials is None else {"ram": 0, "disk": DISK, "path": trials}
-            cached = Tiered(dataset, **where)
+            cached = Tiered(dataset, **where, strict=False)
             faster = _faster(cached)
         except Exception as problem:
             training.refused(NAME, loading.in_short(problem))
@@ -95,10 +98,18 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if faster < WORTH_IT:
             training.refused(NAME, "its samples are made about as fast as a cache could give them")
             return
-        originals.replaced(dataset, cached, cached.outdated)
+        say = functools.partial(_say_what_is_not_kept, training, cached)
+        atexit.register(say)
+        originals.replaced(dataset, cached, lambda: say() or cached.outdated())
         arguments["dataset"] = cached
 
     training.change_loaders(NAME, change)
+
+
+def _say_what_is_not_kept(training: Training, cached: Any) -> None:
+    """Before each epoch and at the end: workers count it where this process can see it."""
+    if cached.passed_on:
+        training.refused(NAME, "some samples cannot be kept, and come from the data set each time")
 
 
 def _faster(cached: Any) -> float:

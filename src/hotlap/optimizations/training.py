@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hotlap.optimizations.loading import shuffling
 from hotlap.optimizations.roots import Search, Way, enclose
 from hotlap.probes import writing
 
@@ -187,7 +188,7 @@ class Training:
 
     def _change_loader(self, arguments: Arguments) -> dict[str, str]:
         """A loader without shuffling, made after one with it, evaluates: it is left alone."""
-        shuffles = _shuffling(self.torch, arguments)
+        shuffles = shuffling(self.torch, arguments)
         if self._shuffles and not shuffles:
             return {}
         self._shuffles |= shuffles
@@ -320,18 +321,6 @@ class Training:
                     raise
                 self.refused(name, f"{type(problem).__name__}: {problem}")
         return enclose(self, module, self._wraps)
-
-
-def _shuffling(torch: Any, arguments: Arguments) -> bool:
-    """Whether a loader of these arguments draws its samples in an order of its own."""
-    given = arguments.get("sampler")
-    if arguments.get("batch_sampler") is not None:
-        given = arguments["batch_sampler"]
-        given = getattr(given, "sampler", given)
-    if given is None:
-        return bool(arguments.get("shuffle"))
-    in_turn = isinstance(given, torch.utils.data.SequentialSampler)
-    return not in_turn and getattr(given, "shuffle", True) is not False
 
 
 def own_step(optimizer: Any, kind: Any) -> bool:

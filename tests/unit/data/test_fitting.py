@@ -1,6 +1,7 @@
 """What is expected of a cache before it is filled."""
 
 import itertools
+import re
 
 import pytest
 from numbers_kept import MB, Numbers
@@ -26,6 +27,23 @@ def test_a_few_large_samples_are_seen_where_looking_is_cheap():
     assert abs(fit.total_bytes - real) < 3 * 300 * fit.error_bytes
     assert fit.total_bytes > real / 3
     assert "±" in fit.sentence
+
+
+def test_what_is_said_to_fit_allows_for_what_was_not_seen():
+    class Few(Rare):
+        def __len__(self):
+            return 2000
+
+    cached = Tiered(Few(), ram=MB)
+    assert len(list(cached)) == len(list(cached)) == 2000
+    kept = cached.hits()["ram"] / 2000
+    least, most = re.search(r"(\d+)% to (\d+)% fit in ram", cached.fit.sentence).groups()
+    assert int(least) <= 100 * kept <= int(most)
+    assert re.search(r"\d+% to \d+% come from the source", cached.fit.sentence)
+
+
+def test_where_all_samples_are_alike_one_number_says_it():
+    assert Tiered(Numbers(), ram=MB).fit.sentence.endswith(": 100% fit in ram")
 
 
 def test_where_samples_are_dear_few_are_made_and_it_is_said():

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from threading import Lock
-from types import MappingProxyType, SimpleNamespace
+from types import FunctionType, MappingProxyType, SimpleNamespace
 
 import numpy
 import pytest
@@ -305,3 +305,12 @@ def test_a_set_needs_no_attributes_of_the_usual_kind():
     assert list(Tiered([1, 2, 3], ram=MB)) == [1, 2, 3]
     assert content(Tiered(Slots([4, 5]), ram=MB)) == [4, 5]
     assert identity.attributes(Slots([4, 5])) != identity.attributes(Slots([4, 6]))
+
+
+def test_what_a_script_defines_is_the_same_in_processes_that_it_spawns():
+    def seen_from(module):
+        made = type("Photos", (), {"__module__": module})
+        scale = FunctionType((lambda value: value * 2).__code__, {"__name__": module})
+        return identity.digest([made, made(), scale])
+
+    assert seen_from("__main__") == seen_from("__mp_main__") != seen_from("elsewhere")

@@ -80,3 +80,31 @@ def test_the_one_that_was_forked_sees_what_its_sibling_made(arena):
     os.write(go[1], b".")
     os.waitpid(child, 0)
     assert bytes(found.get(5)) == b"from a sibling"  # and may be gone afterwards
+
+
+def test_a_user_without_a_name_shares_as_well(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("os.getuid", lambda: tmp_path.stat().st_uid)
+    monkeypatch.setattr("pwd.getpwuid", lambda user: {}[user])
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    first, second = (meeting.arena("photos", 10, 10_000, environment=RANKS) for _ in range(2))
+    first.put(3, b"sample")
+    assert bytes(second.get(3)) == b"sample"
+
+
+@pytest.mark.parametrize("at", ["the folder", "the file"])
+def test_where_there_is_no_place_to_meet_nothing_is_shared(arena, tmp_path, at):
+    if at == "the folder":
+        tmp_path.rmdir()
+        tmp_path.write_text("a file stands here")
+    else:
+        arena()
+        (file,) = tmp_path.iterdir()
+        file.unlink()
+        file.mkdir()
+    first, second = arena(), arena()
+    assert first.put(3, b"sample")
+    assert second.get(3) is None
+    if at == "the folder":
+        tmp_path.unlink()

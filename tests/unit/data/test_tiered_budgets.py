@@ -6,7 +6,7 @@ from collections import namedtuple
 import pytest
 from numbers_kept import MB, Numbers, epoch
 
-from hotlap.data import budgets, tiered
+from hotlap.data import budgets, cache
 from hotlap.data.tiered import Tiered
 
 Usage = namedtuple("Usage", "total used free")
@@ -72,8 +72,8 @@ def test_a_folder_without_a_budget_for_it_is_said(tmp_path):
 @pytest.mark.parametrize("disk", [0, 10 * MB])
 def test_a_sample_nobody_has_room_for_is_not_packed(tmp_path, monkeypatch, disk):
     packed = []
-    plain = tiered.pack
-    monkeypatch.setattr(tiered, "pack", lambda sample: packed.append(sample) or plain(sample))
+    plain = cache.pack
+    monkeypatch.setattr(cache, "pack", lambda sample: packed.append(sample) or plain(sample))
     source = Numbers(count=100, size=1000)
     whole = Tiered(source, ram=10 * MB).fit.total_bytes
     cached = Tiered(source, ram=int(whole / 2), disk=disk, path=tmp_path if disk else None)

@@ -112,7 +112,7 @@ def test_an_attribute_that_is_nothing_to_the_samples_leaves_it_too():
 def test_a_worker_that_makes_other_samples_does_without_the_cache(monkeypatch):
     cached = Tiered(Scaled(), ram=MB)
     whole(cached)
-    monkeypatch.setattr("hotlap.data.tiered.get_worker_info", object)
+    monkeypatch.setattr("hotlap.data.cache.get_worker_info", object)
     with pytest.warns(UserWarning, match="does without the cache"):
         cached.factor = 3
     for _ in range(2):
@@ -203,3 +203,72 @@ def test_what_a_transform_makes_for_itself_keeps_the_cache():
         whole(cached)
     assert cached.transform.table is not None
     assert cached.hits()["ram"] == 160
+
+
+class Private(Numbers):
+    def __init__(self):
+        super().__init__()
+        self._level, self._samples, self._source = 0, ["a"], "elsewhere"
+
+    def __getitem__(self, index):
+        return torch.tensor(float(index + 100 * self._level))
+
+
+def test_private_attributes_are_those_of_the_data_set():
+    source = Private()
+    cached = Tiered(source, ram=MB)
+    whole(cached)
+    assert (cached._samples, cached._source) == (["a"], "elsewhere")
+    cached._level = 3
+    assert source._level == 3
+    for _ in range(2):
+        assert whole(cached) == [index + 300.0 for index in range(40)]
+    assert cached.hits()["ram"] == 40
+
+
+def shared(level):
+    class Base(Numbers):
+        pass
+
+    class Shared(Base):
+        def __getitem__(self, index):
+            return torch.tensor(float(index + 100 * (self.level + len(self.options))))
+
+    Base.level, Shared.options = level, {}
+    return Shared()
+
+
+def other_class(data):
+    data.__class__ = type("Other", (type(data),), {"__getitem__": lambda self, index: 7.0})
+
+
+CHANGES = {
+    "level": lambda data: setattr(type(data).__mro__[1], "level", 3),
+    "options": lambda data: type(data).options.update(more=1),
+    "__getitem__": lambda data: setattr(type(data), "__getitem__", lambda self, index: 7.0),
+    "__class__": other_class,
+}
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGES.items(), ids=CHANGES)
+def test_what_is_changed_on_the_class_is_seen(name, change):
+    source = shared(0)
+    cached = Tiered(source, ram=MB)
+    before = whole(cached)
+    change(source)
+    with pytest.warns(UserWarning, match=f"`{name}` was changed"):
+        after = whole(cached)
+    assert after == [float(source[index]) for index in range(40)] != before
+
+
+def test_what_a_data_set_counts_on_its_class_keeps_the_cache():
+    class Counting(Numbers):
+        asked = 0
+
+        def __getitem__(self, index):
+            type(self).asked += 1
+            return torch.tensor(float(index))
+
+    cached = Tiered(Counting(), ram=MB)
+    assert whole(cached) == whole(cached)
+    assert cached.hits()["ram"] == 40

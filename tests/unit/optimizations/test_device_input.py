@@ -219,3 +219,47 @@ told["then"] = [content(loader), content(loader)]
     assert served.told["then"] == plain.told["then"]
     told = f"the script changes `{name}` of its data set while it trains"
     assert served.done["device-input"]["until"] == told
+
+
+COLLATES, SAMPLES = (
+    "the loader collates in its own way",
+    "the loader hands out samples, not batches",
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ("DataLoader(data, batch_size=8, shuffle=True, collate_fn=sevens)", COLLATES),
+        ("changed(DataLoader(data, batch_size=8, shuffle=True))", COLLATES),
+        ("DataLoader(data, batch_size=None, shuffle=True)", SAMPLES),
+        ("DataLoader(data, batch_size=None)", None),  # it evaluates
+        ("DataLoader(data, batch_size=8)", None),
+    ],
+)
+def test_another_loader_of_the_same_data_set_is_left_alone(train, other, told):
+    script = (
+        LABELLED
+        + f"""
+data = Labelled(images, labels, Normalize(0.5, 0.2))
+
+def sevens(batch):
+    x, y = torch.utils.data.default_collate(batch)
+    return x * 0 + 7, y
+
+def changed(loader):
+    loader.collate_fn = sevens
+    return loader
+
+served = DataLoader(data, batch_size=8, shuffle=True)
+other = {other}
+torch.manual_seed(3)
+told["served"] = content(served)
+told["other"] = [[x.tolist(), int(torch.as_tensor(y).sum())] for x, y in other]
+told["kind"] = type(iter(other)).__name__
+"""
+    )
+    plain, run = train({}, script), train(INPUT, script)
+    assert run.told == plain.told
+    done = run.done["device-input"]
+    assert (done["status"], done.get("except")) == ("applied", told)

@@ -137,3 +137,36 @@ def test_what_the_script_changes_on_its_data_set_changes_the_samples(train, name
     assert cached.told == plain.told
     done = cached.done["sample-cache"]
     assert done["until"] == f"the script changes `{name}` of its data set while it trains"
+
+
+ODD = {
+    "a kind that is not kept": """
+class Odd(Slow):
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        return collections.OrderedDict(x=found) if index == 13 else {"x": found}
+
+loader = DataLoader(Odd(), batch_size=4, num_workers=WORKERS, collate_fn=lambda rows: rows)
+told["epochs"] = [[float(x["x"]) for rows in loader for x in rows] for _ in range(3)]
+""",
+    "more than a number": """
+class Sized(Slow):
+    def __getitem__(self, index):
+        index, size = index if isinstance(index, tuple) else (index, 1)
+        return super().__getitem__(index) * size
+
+batches = [[(index, 2) for index in range(at, at + 4)] for at in range(0, 20, 4)]
+loader = DataLoader(Sized(), batch_sampler=batches, num_workers=WORKERS)
+told["epochs"] = [epoch(loader) for _ in range(3)]
+""",
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_samples_that_cannot_be_kept_are_those_of_the_data_set(train, odd, workers):
+    quiet = "import collections, warnings\nwarnings.simplefilter('ignore')\n"
+    script = quiet + DATA + odd.replace("WORKERS", str(workers))
+    plain, cached = train({}, script), train(CACHE, script)
+    assert cached.told == plain.told
+    assert "some samples cannot be kept" in cached.done["sample-cache"]["except"]
