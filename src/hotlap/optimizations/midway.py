@@ -22,7 +22,7 @@ from hotlap.optimizations.originals import changed
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
 
-AROUND = {"Tiered": "_source", "Concurrent": "dataset"}  # of ours, and where the script's own is
+AROUND = {"Tiered": "_tiered_source", "Concurrent": "dataset"}  # where the script's own is
 ALONE = {"num_workers": 0, "timeout": 0, "prefetch_factor": None, "persistent_workers": False}
 EPOCH = "_hotlap_epoch"
 SHARE = 0.01  # of the time, for comparing what takes long to compare

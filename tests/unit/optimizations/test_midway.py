@@ -1,6 +1,11 @@
 """loader-workers: a data set that the script changes in the middle of an epoch."""
 
 import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from hotlap.data import Concurrent, Tiered
+from hotlap.optimizations.midway import scripts_own
 
 WORKERS = {"loader-workers": {"workers": 2}}
 WHY = "the script changes `level` of its data set while it trains"
@@ -135,3 +140,9 @@ told["after"] = [one.is_alive() for one in workers]
 """
     run = train(WORKERS, script)
     assert (run.told["before"], run.told["after"]) == ([True] * 2, [False] * 2)
+
+
+def test_the_scripts_own_data_set_is_found_in_a_cache_and_in_threads():
+    data = TensorDataset(torch.arange(8.0))
+    for around in (data, Tiered(data, ram=4096), Concurrent(data), Concurrent(Tiered(data))):
+        assert scripts_own(around) is data
