@@ -1,20 +1,21 @@
 """Images travel as bytes, and become normalised floats on the device.
 
 ## What it does
-Where the training set's transform ends with torchvision's ToTensor and Normalize, or the set is a
-`hotlap.data.Labelled` whose transform ends with Normalize, the loader hands out the images before
-that: a quarter of the bytes from worker to training process and from there to the device. The rest
-is then done for the whole batch, on the device. That the samples are the same is checked on a few
-of them, with the same random numbers. Where the script sets something on its data set between
-epochs, the loader is left alone from there on.
+Where the training set is one of torchvision's and its transform ends with ToTensor and Normalize,
+or it is a `hotlap.data.Labelled` whose transform ends with Normalize, the loader hands out the
+images before that: a quarter of the bytes from worker to training process and from there to the
+device. The rest is then done for the whole batch, on the device. That the samples are the same is
+checked on a few of them, with the same random numbers. Where the script sets something on its data
+set between epochs, the loader is left alone from there on.
 
 ## Why it helps
 Converting and normalising on the CPU can cost more than cropping and flipping, and floats are four
 times the bytes to hand over and to copy.
 
 ## When it does not help
-Training on a CPU. Steps that do not wait for input. A script that works on a batch on the CPU
-before it moves it fails, and the row says so.
+Training on a CPU. Steps that do not wait for input. Data sets with a `__getitem__` of their own:
+that may leave the transform out for some samples, or go on with what it made. A script that works
+on a batch on the CPU before it moves it fails, and the row says so.
 
 ## By hand
 Leave out ToTensor and Normalize, hand out uint8 tensors, and normalise after the copy.
@@ -38,6 +39,7 @@ CONFLICTS: tuple[str, ...] = ("device-prefetch", "device-input", "sample-cache")
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 COMPARED = 4  # samples
+LIBRARIES = ("torch", "torchvision", "hotlap")
 
 
 def refusal(record: Record) -> str | None:
@@ -83,9 +85,13 @@ class Bytes:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._originals = Originals(training, NAME)
-        self._after: dict[int, tuple[Any, Any]] = {}  # by id: the data set, and its transform
+        # By the id of a data set that hands out bytes: it, its transform and the script's own.
+        self._after: dict[int, tuple[Any, Any, Any]] = {}
 
     def change(self, arguments: dict[str, Any]) -> None:
+        stand_in, _, own = self._after.get(id(arguments.get("dataset")), (None, None, None))
+        if stand_in is not None:  # taken out of another loader
+            arguments["dataset"] = own
         reason = loading.unusual_batches(self._training.torch, arguments)
         if reason is not None:
             self._training.refused(NAME, reason)
@@ -100,7 +106,7 @@ class Bytes:
         except Exception as problem:  # not recognised, or a data set with a will of its own
             self._training.refused(NAME, loading.in_short(problem))
             return
-        self._after[id(dataset)] = (dataset, after)
+        self._after[id(dataset)] = (dataset, after, own)
         put = getattr(dataset, "transform", None)
         self._originals.replaced(
             own, dataset, lambda: _set_anew(own, dataset, put) or noted.change(closely=True)
@@ -113,7 +119,7 @@ class Bytes:
         @functools.wraps(plain)
         def next_data(this: Any) -> Any:
             batch = plain(this)
-            dataset, after = bytes_out._after.get(id(this._dataset), (None, None))
+            dataset, after, _ = bytes_out._after.get(id(this._dataset), (None, None, None))
             return bytes_out.finished(batch, after) if dataset is this._dataset else batch
 
         kind._next_data = next_data
@@ -169,19 +175,28 @@ def _of_ours(dataset: Any, parts: list[Any]) -> tuple[Any, Any] | None:
 
 
 def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
-    from hotlap.data import shortening
+    from hotlap.data import nesting, shortening
     from hotlap.data.recognised import NotRecognised, translated
     from hotlap.data.transforms import Compose
 
     names = [type(part).__name__ for part in parts]
     if "ToTensor" not in names:
         raise NotRecognised("its transform has no ToTensor")
+    for one in nesting.all_of(dataset):
+        if _asks_its_own_way(one):
+            raise NotRecognised(f"{type(one).__name__} has a __getitem__ of its own")
     place = names.index("ToTensor")
     known = place + 1 if names[place + 1 : place + 2] == ["Normalize"] else place
     if names[known + 1 :]:
         raise NotRecognised(f"after {names[known]} comes {names[known + 1]}")
     after = Compose(translated(parts[place:]))
     return shortening.with_transforms(dataset, [*parts[:place], as_bytes]), after
+
+
+def _asks_its_own_way(dataset: Any) -> bool:
+    """Others hand out each sample as their transform made it; this one may not."""
+    makers = (kind for kind in type(dataset).__mro__ if "__getitem__" in vars(kind))
+    return next(makers, object).__module__.partition(".")[0] not in LIBRARIES
 
 
 def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:
