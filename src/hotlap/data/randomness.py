@@ -2,13 +2,15 @@
 
 The same index is asked for several times, with the random numbers of torch, random and numpy
 watched: whoever draws from them is random, even if it came out the same by chance. So are
-generators that the data set or its transforms hold. Those who draw from one that is not found, such
-as the system's, give themselves away by answering differently.
+generators that the data set or its transforms hold, and what Python draws from the system, as
+numpy's generators do that are made without a seed. Those who draw from one that is not found, such
+as one seeded by the clock, give themselves away by answering differently.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -67,7 +69,8 @@ def restored() -> Iterator[None]:
 def state() -> tuple[Any, ...]:
     """Where the random numbers are that everyone shares; asked for around each sample made."""
     own = torch.random.default_generator.get_state()
-    return ctypes.string_at(own.data_ptr(), own.numel()), random.getstate(), _arrays.state()
+    shared = ctypes.string_at(own.data_ptr(), own.numel()), random.getstate(), _arrays.state()
+    return *shared, _system.draws()
 
 
 class _Arrays:
@@ -103,4 +106,36 @@ class _Arrays:
         return ctypes.string_at(generator.ctypes.state_address, self.BYTES)
 
 
+class _System:
+    """How often Python has drawn from the system's random numbers, which have no state to look at.
+
+    SystemRandom, secrets, and generators of numpy that are made without a seed.
+    """
+
+    WAY = "_urandom"  # how the module random gets at them
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._watched = False
+
+    def draws(self) -> int:
+        if not self._watched:
+            self._watch()
+        return self._count
+
+    def _watch(self) -> None:
+        self._watched = True
+        plain: Any = getattr(random, self.WAY, None)
+        if plain is None:
+            return
+
+        @functools.wraps(plain)
+        def drawn(size: int) -> Any:
+            self._count += 1
+            return plain(size)
+
+        setattr(random, self.WAY, drawn)
+
+
 _arrays = _Arrays()
+_system = _System()

@@ -18,6 +18,8 @@ DRAWS = {
     "random": random.random,
     "numpy": lambda: float(numpy.random.rand()),
     "numpy, every second from its store": lambda: float(numpy.random.randn()),
+    "numpy, without a seed": lambda: float(numpy.random.default_rng().random()),
+    "the system": lambda: random.SystemRandom().random(),
 }
 
 
