@@ -236,10 +236,12 @@ def _ranks(profile: Profile) -> Text | None:
         return None
     if any(rank.rank is None for rank in ranks):
         return Text(f"{len(ranks)} processes train; their samples are counted together")
-    slowest = slow_rank.slowest(profile)
-    if slowest is None:
-        return Text(f"{len(ranks)}, none clearly slower than the others")
-    return Text(f"{len(ranks)}, the slowest is rank {slowest.rank}")
+    own = [rank for rank in ranks if rank.own_seconds is not None]
+    if not own:
+        return Text(str(len(ranks)))
+    slowest = max(own, key=lambda rank: rank.own_seconds or 0.0)
+    unclear = "" if slow_rank.slowest(profile) else ", by less than counts"
+    return Text(f"{len(ranks)}, the slowest is rank {slowest.rank}{unclear}")
 
 
 def _findings(profile: Profile) -> list[RenderableType]:
