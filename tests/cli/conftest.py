@@ -16,7 +16,7 @@ from scripted import SCRIPTS, Answer, clean_environment
 def hotlap(tmp_path: Path) -> Callable[..., Answer]:
     def call(
         *words: str,
-        options: tuple[str, ...] = ("--seconds", "2"),
+        options: tuple[str, ...] = ("--seconds", "1.5"),
         cwd: Path = SCRIPTS,
         stdin: str | None = None,
         out: Path | None = None,

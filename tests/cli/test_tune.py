@@ -139,7 +139,7 @@ FAULTS = {
     "raises": ("failed", "RuntimeError: planted: the first line <b>"),
     "runs-out-of-memory": ("out of memory", "allocate"),
     "segfaults": ("failed", "SIGSEGV"),
-    "writes-garbage": ("failed", "no training step was measured"),
+    "writes-garbage": ("failed", "cannot be read: something wrote over it"),
 }
 
 
