@@ -351,11 +351,18 @@ class Tuner:
         pair = (BASELINE, self._best)
         while short := [one for one in pair if len(self._book.runs(one)) < FINAL_RUNS]:
             for one in short:
-                self._book.run(one)
-        if self._latest[0] != self._best:
-            profile = self._book.profile(self._best)
-            if profile is not None:
-                self._latest = (self._best, profile)
+                if one == BASELINE or not self._look_at_the_winner():  # that is a run as well
+                    self._book.run(one)
+        self._look_at_the_winner()
+
+    def _look_at_the_winner(self) -> bool:
+        """Its phases, where those that are known are of another recipe."""
+        if self._latest[0] == self._best:
+            return False
+        profile = self._book.profile(self._best)
+        if profile is not None:
+            self._latest = (self._best, profile)
+        return profile is not None
 
     def _add_the_rest(self) -> None:
         waiting = filter(self._is_open, self._plan.candidates) if self._spent else ()

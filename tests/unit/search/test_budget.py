@@ -10,9 +10,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from simulated import Simulated, profile
 
 from hotlap.recipes import Recipe
+from hotlap.records import Profile
 from hotlap.search.book import Request
 from hotlap.search.planning import Choice
 from hotlap.search.tuner import Found, Tuner
+from hotlap.tunings import Run
 
 
 def tuned(machine: Simulated, budget: float) -> Found:
@@ -42,3 +44,25 @@ def test_what_the_budget_lacks_is_said() -> None:
     request = Request(choice=Choice(), budget=20.0)
     Tuner(machine, profile(), first, request, say=said.append).tune()
     assert any("s are left" in text and "takes about" in text for text in said)
+
+
+class Looked(Simulated):
+    """Notes the recipes whose phases were taken apart."""
+
+    def __init__(self, factors: dict[str, float]) -> None:
+        super().__init__(factors)
+        self.looked_at: list[Recipe] = []
+
+    def profile(self, recipe: Recipe, *, limit: float) -> tuple[Run, Profile | None]:
+        self.looked_at.append(recipe)
+        return super().profile(recipe, limit=limit)
+
+
+def test_the_phases_of_a_winner_come_with_one_of_its_last_runs() -> None:
+    missing = []
+    for budget in range(60, 260, 10):
+        machine = Looked({"loader-workers": 2.0, "precision-bf16": 0.97})
+        winner = tuned(machine, budget=budget).winner
+        if winner is not None and Recipe(winner.recipe) not in machine.looked_at:
+            missing.append(budget)
+    assert not missing
