@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import hotlap
 from hotlap.api import studying
 from hotlap.cli import report, study
-from hotlap.errors import HotlapError, Interrupted
+from hotlap.errors import HotlapError, Interrupted, UsageError
 from hotlap.studies import STUDIES
 from hotlap.studies import study as study_of
 
@@ -80,6 +80,21 @@ def test_what_is_wrong_is_said_before_anything_runs(call, tmp_path, words, sente
     assert sentence in str(result.exception)
     assert result.ran == []
     assert not list(tmp_path.glob(".hotlap/study-*"))
+
+
+@pytest.mark.parametrize("given", ["3", 2.5, True])
+def test_from_python_a_number_that_is_none_is_said(call, given):
+    with pytest.raises(UsageError, match=r"--epochs is .*; it must be a whole number"):
+        studying.study("made-up", epochs=given)
+
+
+@pytest.mark.parametrize("more", [(), ("--quick",)])
+def test_an_option_that_is_never_used_is_not_blamed_on_quick(call, tmp_path, more):
+    for split in ("train", "test"):
+        (tmp_path / split / "cat").mkdir(parents=True)
+        (tmp_path / split / "cat" / "1.jpg").write_bytes(b"")
+    result = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up", *more, "--data", ".")
+    assert "has no use for --data; it is left out." in result.stderr
 
 
 def test_a_study_prints_its_table_its_reading_and_its_files(call, tmp_path):
