@@ -98,7 +98,8 @@ def watched(device: str, folder: Path) -> tuple[Times, dict[str, Any]]:
 def together(device: str, folder: Path) -> tuple[list[Times], list[Times]]:
     """The steps of hotlap's phases windows: as timed by hand, and as hotlap timed them."""
     file = folder.with_suffix(".jsonl")
-    hotlap.profile([str(SCRIPT), "--device", device, "--by-hand", str(file)], out=folder)
+    command = [str(SCRIPT), "--device", device, "--by-hand", str(file)]
+    hotlap.profile(command, out=folder, in_place=True)  # what it writes is read here
     steps = read_steps(file)
     hands, watches = [], []
     for record in folder.rglob("records/*.json"):

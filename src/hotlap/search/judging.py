@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 from hotlap import optimizations, units
@@ -32,6 +33,8 @@ WORTH_ANOTHER_LOOK = 1.05
 SMALLER_BY = 1.02
 SLOWEST_FOR_MEMORY = 1.5
 WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
+COSTLY = ("compile",)  # at every start
+WORTH_ITS_COST = 1.1
 
 
 def judge(
@@ -56,8 +59,17 @@ def _trusted(recipe: Recipe, reference: Recipe, guard: Guard) -> bool:
 
 
 def contributes(name: str, gain: Speedup) -> bool:
-    """Proven; or likely, and free: compiling costs, so it has to be proven."""
-    return gain.low > 1.0 or (gain.ratio >= WORTH_KEEPING and name != "compile")
+    """Proven; or likely, and free. What costs has to be likely by far, and large.
+
+    It need not be proven: where a noisy machine and a short budget leave room for two runs, a part
+    that seems to double the speed would be dropped for want of a third.
+    """
+    if gain.low > 1.0:
+        return True
+    if name not in COSTLY:
+        return gain.ratio >= WORTH_KEEPING
+    by_far = math.log(gain.ratio) > math.log(gain.high / gain.ratio) / 2
+    return by_far and gain.ratio >= WORTH_ITS_COST
 
 
 def died(runs: Sequence[Run]) -> Run | None:

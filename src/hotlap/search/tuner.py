@@ -324,8 +324,10 @@ class Tuner:
             without = book.at_work(rest)
         gain = book.speedup(rest, best)
         if gain is not None and not gain.low > 1.0 and len(book.runs(rest)) < judging.MOST_RUNS:
+            # The other parts come first, unless this one costs time at every start.
+            reserve = self._last() if name in judging.COSTLY else self._reserve()
             with contextlib.suppress(OutOfBudget):
-                book.in_turn(best, rest, reserve=self._reserve())  # the other parts come first
+                book.in_turn(best, rest, reserve=reserve)
             gain = book.speedup(rest, best)
         last = book.runs(rest)[-1]
         if gain is None or last.status is not None:

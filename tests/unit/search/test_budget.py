@@ -66,3 +66,16 @@ def test_the_phases_of_a_winner_come_with_one_of_its_last_runs() -> None:
         if winner is not None and Recipe(winner.recipe) not in machine.looked_at:
             missing.append(budget)
     assert not missing
+
+
+def test_a_large_part_is_not_dropped_for_want_of_runs() -> None:
+    """A noisy machine, and room for a run or two without each part: compiling gives most of it."""
+    factors = {"loader-workers": 1.6, "compile": 1.7, "channels-last": 1.1, "precision-bf16": 1.05}
+    kept = 0
+    for seed in range(20):
+        machine = Simulated(factors, noise=0.15, seed=seed, compile_seconds=8.0)
+        first = machine.run(Recipe(), limit=60)
+        request = Request(choice=Choice(only=tuple(factors)), budget=85.0)
+        winner = Tuner(machine, profile(input=0.5, compute=0.45), first, request).tune().winner
+        kept += winner is not None and "compile" in winner.recipe
+    assert kept >= 17

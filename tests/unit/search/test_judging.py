@@ -98,3 +98,21 @@ def test_less_memory_that_only_seems_so_is_unproven() -> None:
 
 def test_memory_that_is_less_by_next_to_nothing_is_no_difference() -> None:
     assert by_memory(Shelf(1.009, 1.011, proven=True)) == (SAME, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "high", "stays"),
+    [
+        ("channels-last", 1.03, 1.5, True),  # likely, and free
+        ("channels-last", 1.01, 1.5, False),
+        ("compile", 1.03, 1.05, True),  # proven
+        ("compile", 1.05, 1.11, False),  # likely, but too little for what it costs
+        ("compile", 1.2, 1.9, False),  # large, but nearly as likely luck
+        ("compile", 1.76, 3.48, True),  # two runs on a noisy machine
+    ],
+)
+def test_a_part_stays_for_what_it_gives_and_costs(
+    name: str, ratio: float, high: float, stays: bool
+) -> None:
+    gain = Speedup(ratio=ratio, low=ratio * ratio / high, high=high)
+    assert judging.contributes(name, gain) is stays
