@@ -77,6 +77,11 @@ class Arena:
             return None
         return memoryview(self._map)[where : where + length]
 
+    def packed(self, index: int) -> bytes | None:
+        """The same, to be kept."""
+        found = self.get(index)
+        return None if found is None else bytes(found)
+
     def has_room(self, size: int) -> bool:
         used, closed = HEAD.unpack_from(self._map, 0)
         return not closed and used + aligned(size) <= self._room
@@ -121,6 +126,14 @@ class Arena:
             used, closed = HEAD.unpack_from(self._map, 0)
             HEAD.pack_into(self._map, 0, used, 1)
         return not closed
+
+    def clear(self) -> None:
+        """Nobody finds a sample here any more, and none is taken."""
+        with self._locked():
+            used, _ = HEAD.unpack_from(self._map, 0)
+            HEAD.pack_into(self._map, 0, used, 1)
+            size = ENTRY.size * self.samples
+            self._map[HEAD.size : HEAD.size + size] = bytes(size)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -35,6 +35,14 @@ def asked_below(below: Below, indices: Sequence[int], failures: Failures) -> lis
     return [_alone_below(below, index) for index in indices]
 
 
+def made_again(below: Below, index: int) -> Any:
+    """As it was for the cache; MISSING where it cannot be made any more."""
+    try:
+        return _alone_below(below, index) if below.rest else below.dataset[index]
+    except Exception:
+        return MISSING
+
+
 def _many(dataset: Any, indices: Sequence[Any]) -> Many | None:
     return getattr(dataset, "__getitems__", None) if len(indices) > 1 else None
 

@@ -24,8 +24,9 @@ from hotlap.data.fitting import Fit
 from hotlap.data.noting import Noted
 from hotlap.data.ondevice import OnDevice
 from hotlap.data.packing import CannotPack, pack, unpack
+from hotlap.data.rechecking import Rechecking
 from hotlap.data.telling import kind
-from hotlap.data.tiers import Wanted, shelf_in
+from hotlap.data.tiers import Wanted, clear, packed_in, shelf_in
 from hotlap.data.untouched import left_as_it_was, put_back
 
 TIERS = ("device", "ram", "disk", "source")
@@ -43,7 +44,14 @@ class Cache:
     """Of one data set; `Tiered` is what a loader sees of it."""
 
     def __init__(
-        self, dataset: Any, wanted: Wanted, *, version: str, failures: Failures, strict: bool
+        self,
+        dataset: Any,
+        wanted: Wanted,
+        *,
+        version: str,
+        failures: Failures,
+        strict: bool,
+        recheck: float,
     ) -> None:
         self._source = dataset
         self._samples = _length(dataset)
@@ -54,6 +62,7 @@ class Cache:
         self._has_passed_on = False
         self.failures = failures
         self._tally = Counts(len(COLUMNS))
+        self._rechecking = Rechecking(recheck)
         self._looked = 0.0
         self._smallest = NONE_SEEN  # bytes of a packed sample
         self._some_random = False
@@ -142,14 +151,37 @@ class Cache:
                 )
         return self._outdated is not None
 
+    def wrong(self) -> str | None:
+        """What a sample that was made again showed, in whichever process."""
+        return self._rechecking.wrong()
+
+    def _is_wrong(self, found: list[Any], places: list[int]) -> bool:
+        """Whether one of those found is another sample now: then none is believed any more."""
+        index = self._rechecking.chosen(found, places)
+        tiers = (self._device_here(), self._arena, self._shelf)
+        kept = None if index is None else packed_in(tiers, index)
+        if index is None or kept is None:
+            return False
+        wrong = self._rechecking.finds(self.below, index, kept)
+        self._noted.settle()
+        if wrong is not None:
+            clear(tiers)
+            _warn(
+                f"{wrong}: all samples come from the data set from here on, and what was kept of "
+                "them is forgotten. Those that came from the cache so far are to be doubted"
+            )
+        return wrong is not None
+
     def samples_of(self, indices: Sequence[Any]) -> list[Any]:
-        if self._is_outdated():
+        if self._rechecking.has_found or self._is_outdated():
             return self._uncached(indices)
         places = self._places(indices)
         if places is None:
             return self._passed_on(indices)
         found = list(map(self._cached, places))
         missing = [at for at, sample in enumerate(found) if sample is MISSING]
+        if len(missing) < len(found) and self._is_wrong(found, places):
+            return self._uncached(indices)
         for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
             found[at] = sample
         finished = [
@@ -249,7 +281,9 @@ class Cache:
         The samples looked at first were not random, but others may be.
         """
         before = self._drawing.state() if indices else None
+        began = time.monotonic()
         samples = asked_below(self.below, indices, self.failures)
+        self._rechecking.took(time.monotonic() - began, max(1, len(indices)))
         moved = before is not None and self._drawing.since(before, indices)
         if moved:
             self._say_random(indices)

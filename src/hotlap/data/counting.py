@@ -29,6 +29,14 @@ class Counts:
             self._row = address, (ctypes.c_int64 * columns).from_address(address)
         self._row[1][column] += count
 
+    def share(self, column: int, value: int) -> None:
+        """One value for all of them, in a column that nobody counts in."""
+        self.table[0, column] = value
+
+    def shared(self, column: int) -> int:
+        place = self.table.data_ptr() + column * 8
+        return ctypes.c_int64.from_address(place).value
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Counts:
         made = Counts(self.table.shape[1])
         made.table.copy_(self.table)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hotlap.data.packing import Finished, leaves
+from hotlap.data.packing import Finished, leaves, pack
 
 
 class OnDevice:
@@ -22,6 +22,14 @@ class OnDevice:
         """A copy, so that changing it changes nothing here; None if it is not there."""
         held = self._held.get(index)
         return None if held is None else _mapped(held, torch.Tensor.clone)
+
+    def packed(self, index: int) -> bytes | None:
+        """As another tier would hold it."""
+        held = self._held.get(index)
+        return None if held is None else pack(_mapped(held, torch.Tensor.cpu))
+
+    def clear(self) -> None:
+        self._held, self._left = {}, 0
 
     def has(self, index: int) -> bool:
         return index in self._held

@@ -147,6 +147,8 @@ class Shelf:
                     self._forget(index)
         return packed
 
+    packed = get
+
     def _sound(self, index: int) -> bytes | None:
         raw = self._entry(index)
         where, length, checksum, own = ENTRY.unpack(raw)
@@ -181,6 +183,13 @@ class Shelf:
         self._damaged += 1
         if self._damaged == 1:
             self._tell(f"sample {index} in {self.folder} is damaged; what is, is made anew")
+
+    def clear(self) -> None:
+        """What is there is wrong: nobody finds it any more, now or after a restart."""
+        with self._locked():
+            os.ftruncate(self._index, 0)
+            os.ftruncate(self._index, max(1, ENTRY.size * self.samples))
+            os.ftruncate(self._data, 0)
 
     def has(self, index: int) -> bool:
         return any(self._entry(index)[8:16])

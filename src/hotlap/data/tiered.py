@@ -26,6 +26,7 @@ from hotlap.data.cache import TIERS, Cache
 from hotlap.data.failures import RAISE, Failures
 from hotlap.data.fitting import Fit
 from hotlap.data.layers import Below
+from hotlap.data.rechecking import SHARE
 from hotlap.data.tiers import Wanted
 
 OWN = frozenset({"_tiered", "_tiered_source"})
@@ -46,12 +47,18 @@ class Tiered(Dataset):  # type: ignore[misc]
         version: str = "1",
         on_error: str = RAISE,
         strict: bool = True,
+        recheck: float = SHARE,
     ) -> None:
         folder = None if path is None else Path(path)
         wanted = Wanted(device=device, ram=ram, disk=disk, path=folder, on=torch.device(on))
         self._tiered_source = dataset
         self._tiered = Cache(
-            dataset, wanted, version=version, failures=Failures(on_error), strict=strict
+            dataset,
+            wanted,
+            version=version,
+            failures=Failures(on_error),
+            strict=strict,
+            recheck=recheck,
         )
 
     def __len__(self) -> int:
@@ -86,6 +93,10 @@ class Tiered(Dataset):  # type: ignore[misc]
     def outdated(self) -> str | None:
         """What was changed on the data set itself; from then on it is asked, and nothing kept."""
         return self._tiered.outdated()
+
+    def wrong(self) -> str | None:
+        """A sample that is another one when it is made again: nothing is cached from then on."""
+        return self._tiered.wrong()
 
     @property
     def failures(self) -> Failures:

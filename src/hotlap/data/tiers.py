@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -13,6 +13,26 @@ from hotlap.data import arena, budgets, shelf
 from hotlap.data.shelf import Shelf
 
 Tell = Callable[[str], None]
+
+
+class Tier(Protocol):
+    """What device, memory and disk have in common."""
+
+    def packed(self, index: int) -> bytes | None: ...
+
+    def clear(self) -> None: ...
+
+
+def packed_in(tiers: Iterable[Tier | None], index: int) -> bytes | None:
+    """From the first that has it."""
+    found = (tier.packed(index) for tier in tiers if tier is not None)
+    return next((packed for packed in found if packed is not None), None)
+
+
+def clear(tiers: Iterable[Tier | None]) -> None:
+    for tier in tiers:
+        if tier is not None:
+            tier.clear()
 
 
 @dataclass(frozen=True, kw_only=True)

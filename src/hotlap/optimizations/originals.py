@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
 
-Outdated = Callable[[], str | None]  # what was changed
+Outdated = Callable[[], str | None]  # why it may not stay
 
 
 class Originals:
@@ -36,17 +36,21 @@ class Originals:
     def replaced(self, own: Any, other: Any, outdated: Outdated) -> None:
         self._known[id(other)] = (own, other, outdated)
 
+    def stands_in(self, other: Any) -> bool:
+        return id(other) in self._known
+
     def _look(self, loader: Any) -> None:
         own, other, outdated = self._known.get(id(loader.dataset), (None, None, None))
         if other is None or other is not loader.dataset or outdated is None:
             return
-        what = outdated()
-        if what is None:
+        why = outdated()
+        if why is None:
             return
+        del self._known[id(other)]
         vars(loader)["dataset"] = own  # the loader itself lets nobody set it
         if getattr(loader.sampler, "data_source", None) is other:
             loader.sampler.data_source = own
-        self._training.ended(self._name, changed(what))
+        self._training.ended(self._name, why)
 
 
 def changed(what: str) -> str:

@@ -10,7 +10,8 @@ numbers below that, from torch, random or numpy or from a generator that the dat
 code names, is not kept and made anew each time. Nor is one of a kind that a cache does not take, or
 that the sampler asks for by more than its number: the last line then says "in part". Where the
 script sets something on its data set, on its class or on an object it holds, samples come from the
-data set again from there on.
+data set again from there on. A hundredth of the time goes into making samples again that were kept:
+where one has become another, what was kept is forgotten, and the cache ends there.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.
@@ -20,8 +21,8 @@ The first epoch, which fills the cache: the table shows the speed of the later o
 single epoch. Data much larger than the memory. Samples whose cost is in their random transforms.
 
 A data set whose samples depend on something outside it that the script changes while it trains, as
-a global variable of its module with the number of the epoch, cannot be told from others: it would
-get the samples of the first epoch in all of them. Do not use it there.
+a global variable of its module with the number of the epoch, is found out only when one of its
+samples is made again: until then it gets those of the first epoch. Do not use it there.
 
 ## By hand
 `hotlap.data.Tiered` around the data set; it can keep samples on disk and on the device as well.
@@ -36,7 +37,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
-from hotlap.optimizations.originals import Originals
+from hotlap.optimizations.originals import Originals, changed
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -99,8 +100,8 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             training.refused(NAME, "its samples are made about as fast as a cache could give them")
             return
         say = functools.partial(_say_what_is_not_kept, training, cached)
-        atexit.register(say)
-        originals.replaced(dataset, cached, lambda: say() or cached.outdated())
+        originals.replaced(dataset, cached, lambda: say() or _outdated(cached))
+        atexit.register(_say_at_the_end, training, cached, originals)
         arguments["dataset"] = cached
 
     training.change_loaders(NAME, change)
@@ -110,6 +111,18 @@ def _say_what_is_not_kept(training: Training, cached: Any) -> None:
     """Before each epoch and at the end: workers count it where this process can see it."""
     if cached.passed_on:
         training.refused(NAME, "some samples cannot be kept, and come from the data set each time")
+
+
+def _say_at_the_end(training: Training, cached: Any, originals: Originals) -> None:
+    _say_what_is_not_kept(training, cached)
+    wrong = cached.wrong()
+    if wrong is not None and originals.stands_in(cached):  # no epoch has begun since it was found
+        training.ended(NAME, wrong)
+
+
+def _outdated(cached: Any) -> str | None:
+    what = cached.outdated()
+    return cached.wrong() if what is None else changed(what)
 
 
 def _faster(cached: Any) -> float:

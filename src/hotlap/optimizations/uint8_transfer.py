@@ -27,7 +27,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
-from hotlap.optimizations.originals import Originals
+from hotlap.optimizations.originals import Originals, changed
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -108,9 +108,12 @@ class Bytes:
             return
         self._after[id(dataset)] = (dataset, after, own)
         put = getattr(dataset, "transform", None)
-        self._originals.replaced(
-            own, dataset, lambda: _set_anew(own, dataset, put) or noted.change(closely=True)
-        )
+
+        def outdated() -> str | None:
+            what = _set_anew(own, dataset, put) or noted.change(closely=True)
+            return None if what is None else changed(what)
+
+        self._originals.replaced(own, dataset, outdated)
         arguments["dataset"] = dataset
 
     def finish_batches_of(self, kind: Any) -> None:

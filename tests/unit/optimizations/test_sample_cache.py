@@ -170,3 +170,37 @@ def test_samples_that_cannot_be_kept_are_those_of_the_data_set(train, odd, worke
     plain, cached = train({}, script), train(CACHE, script)
     assert cached.told == plain.told
     assert "some samples cannot be kept" in cached.done["sample-cache"]["except"]
+
+
+@pytest.mark.parametrize("ends", ["with an epoch to come", "in its last epoch"])
+def test_what_is_found_wrong_is_told_and_right_again(train, ends):
+    """A global variable that the samples depend on: making one again shows it."""
+    run = train(
+        CACHE,
+        DATA
+        + f"""
+import warnings
+warnings.simplefilter("ignore")
+factor = 1.0
+class Elsewhere(Slow):
+    def __getitem__(self, index):
+        return super().__getitem__(index) * factor
+
+loader = DataLoader(Elsewhere(seconds=0.0005), batch_size=4)
+cached = loader.dataset
+epoch(loader)
+factor = 2.0
+began = time.monotonic()
+while cached.wrong() is None and time.monotonic() < began + 60:
+    for batch in loader:
+        if cached.wrong() is not None:
+            told["found"] = batch.flatten().tolist()
+            break
+    time.sleep(0.01)
+if {ends == "with an epoch to come"}:
+    told["after"] = epoch(loader)
+""",
+    )
+    assert run.told["found"][1] - run.told["found"][0] == 2.0
+    assert run.told.get("after", [0.0, 2.0])[:2] == [0.0, 2.0]
+    assert "is made otherwise now than when it was kept" in run.done["sample-cache"]["until"]
