@@ -18,8 +18,6 @@ WORTH_TRYING = 0.005  # of the step; below it there is nothing to find
 WORTH_BUNDLING = 0.02
 PRECISIONS = ("precision-bf16", "precision-fp16", "tf32")
 OF_THE_BEST = 0.1  # of the largest promise: what is less can wait until the bottleneck has moved
-MOST_PROMISED = 0.9  # that is believed
-WORTH_RIDING = 0.03  # of the step that the rest of the bundle would leave
 
 
 def label(name: str, settings: dict[str, Any]) -> str:
@@ -132,12 +130,9 @@ def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | N
 def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The promising ones that can go together: the first settings of each, the best ones first.
 
-    What is a small part of a long step is a larger part of a short one: it rides along if it will
-    count once the others have done what they promise. One that changes what is learned comes by
-    itself: in a bundle the guard could see nothing else.
+    One that changes what is learned comes by itself: in a bundle the guard could see nothing else.
     """
     chosen: list[Candidate] = []
-    left = 1.0  # of the step
     least = max(WORTH_BUNDLING, OF_THE_BEST * max((one.promise for one in candidates), default=0))
     for candidate in candidates:
         one = optimizations.named(candidate.name)
@@ -146,12 +141,8 @@ def bundled(candidates: Sequence[Candidate]) -> list[Candidate]:
             candidate.name in optimizations.named(name).CONFLICTS for name in taken
         )
         alone = one.NUMERICS == "changes"
-        enough = candidate.promise >= least or (
-            chosen and candidate.promise >= max(WORTH_RIDING, least) * left
-        )
-        if candidate.first and enough and not clash and not alone:
+        if candidate.first and candidate.promise >= least and not clash and not alone:
             chosen.append(candidate)
-            left *= 1 - min(candidate.promise, MOST_PROMISED)
     return chosen
 
 

@@ -15,7 +15,6 @@ from test_tuner import row, tuned
 
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search import planning
 from hotlap.search.tuner import Found, Tuner
 from hotlap.tunings import CHANGED, FASTER, SAME, SLOWER, Run
 
@@ -155,11 +154,7 @@ def test_what_was_left_out_is_not_tried_once_more() -> None:
     assert not dropped & {one.name for one in rows}
 
 
-def test_what_seems_better_because_the_best_had_a_bad_run_takes_few_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(planning, "WORTH_RIDING", 1.0)  # one by one
-
+def test_what_seems_better_because_the_best_had_a_bad_run_takes_few_more() -> None:
     class OnceSlow(Simulated):
         def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
             run = super().run(recipe, limit=limit, seed=seed)
