@@ -2,7 +2,7 @@
 
 Claimed: a warm epoch is much faster than one that decodes; a cache of a part of the data hits in
 that part of all cases, where one that evicts the oldest hits far less; eight workers take no more
-memory for the cache than one; making samples again, to doubt what was kept, costs 1 % of the time.
+memory for the cache than one; making samples again, to doubt what was kept, costs 1 to 2 %.
 
 All in one run, in turns, medians of several rounds; beside it torchdata's StatefulDataLoader, where
 that is installed. Each epoch is reshuffled.
@@ -207,7 +207,7 @@ def main() -> None:
         stock = found["stock, 2 workers"]
         for name, rate in found.items():
             print(f"{name:32} {rate:10,.0f} samples/s  {rate / stock:6.2f}x stock with 2 workers")
-        doubted = doubts(root, 4 * options.rounds)
+        doubted = doubts(root, 6 * options.rounds)
         print(
             f"warm and doubted: {doubted['ratio']:.3f} times as long as never doubted "
             f"(eight blocks in ten {doubted['low']:.3f} to {doubted['high']:.3f})"
