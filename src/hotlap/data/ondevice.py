@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hotlap.data.packing import Finished, leaves, pack
+from hotlap.data.packing import CannotPack, Finished, leaves, pack
 
 
 class OnDevice:
@@ -24,9 +24,12 @@ class OnDevice:
         return None if held is None else _mapped(held, torch.Tensor.clone)
 
     def packed(self, index: int) -> bytes | None:
-        """As another tier would hold it."""
+        """As another tier would hold it; None also where none could."""
         held = self._held.get(index)
-        return None if held is None else pack(_mapped(held, torch.Tensor.cpu))
+        try:
+            return None if held is None else pack(_mapped(held, torch.Tensor.cpu))
+        except CannotPack:
+            return None
 
     def clear(self) -> None:
         self._held, self._left = {}, 0

@@ -55,7 +55,7 @@ class Rechecking:
         self._making = seconds / samples
 
     def chosen(self, found: Sequence[Any], places: Sequence[int]) -> int | None:
-        """The place of one that was found, if it is time for it."""
+        """The place of one that was found, if it is time for it; one of them was."""
         if not self._share:
             return None
         now = time.monotonic()
@@ -65,7 +65,7 @@ class Rechecking:
             return None
         self._turn += 1
         cached = [at for at, one in zip(places, found, strict=True) if one is not MISSING]
-        return cached[self._turn * STRIDE % len(cached)] if cached else None
+        return cached[self._turn * STRIDE % len(cached)]
 
     def finds(self, below: Below, index: int, kept: bytes) -> str | None:
         """What is wrong if the sample is not the one that was kept; None also if nobody knows."""
@@ -110,10 +110,11 @@ def _is_near(first: Any, second: Any) -> bool:
         return list(first) == list(second) and _is_near([*first.values()], [*second.values()])
     if isinstance(first, (list, tuple)):
         return len(first) == len(second) and all(map(_is_near, first, second))
-    if hasattr(first, "dtype") and hasattr(first, "shape"):
-        return _are_close(torch.as_tensor(first), torch.as_tensor(second))
-    if isinstance(first, float):
-        return _are_close(torch.tensor(first), torch.tensor(second))
+    if hasattr(first, "dtype") or isinstance(first, float):
+        try:
+            return _are_close(torch.as_tensor(first), torch.as_tensor(second))
+        except TypeError:  # an array of words, or of dates
+            pass
     return pack(first) == pack(second)
 
 

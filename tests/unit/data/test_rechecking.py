@@ -204,6 +204,13 @@ def test_a_share_is_from_0_to_1(share):
         Tiered(Numbers(), ram=MB, recheck=share)
 
 
+def tinted(colour):
+    """The same pixels with other colours."""
+    image = Image.new("P", (2, 2), 0)
+    image.putpalette([colour] * 3)
+    return image
+
+
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [
@@ -221,8 +228,15 @@ def test_a_share_is_from_0_to_1(share):
         ({"a": 1}, {"b": 1}, False),
         (Finished(torch.ones(2)), Finished(torch.ones(2) * 2), False),
         (Image.new("L", (2, 2), 1), Image.new("L", (2, 2), 2), False),
+        (tinted(1), tinted(2), False),
         (torch.empty(0), torch.empty(0), True),
         (1, 1.0, False),
+        (1, 2, False),
+        (None, None, True),
+        (numpy.array(["a"]), numpy.array(["b"]), False),
+        (numpy.array(["2026-11-16"], "M8[D]"), numpy.array(["2026-11-17"], "M8[D]"), False),
+        (numpy.float32(1), numpy.float32(2), False),
+        (b"one", b"two", False),
     ],
 )
 def test_the_last_digits_are_nothing_to_go_by(first, second, same):
