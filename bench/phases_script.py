@@ -8,6 +8,7 @@ CPU; on CUDA an event at each border, read when training is over, and nothing wa
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from pathlib import Path
@@ -18,13 +19,16 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 INPUT_SECONDS = 0.008
-# width, layers, batch: each phase takes several milliseconds; on CUDA the device is what is busy
-SIZES = {"cpu": (256, 40, 64), "cuda": (4096, 16, 1024)}
+# features, width, layers, batch: each phase takes milliseconds; on CUDA the device is what is busy
+SIZES = {"cpu": (256, 256, 40, 64), "cuda": (32768, 4096, 8, 1024)}
 
 
 class SlowBatches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    def __init__(self, batches: int, batch: int, width: int) -> None:
-        self._inputs, self._targets = torch.randn(batch, width), torch.randn(batch, width)
+    """In pinned memory for CUDA: how fast other memory is copied differs from process to process,
+    by where its pages happen to lie, and two processes could not be compared."""
+
+    def __init__(self, batches: int, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        self._inputs, self._targets = inputs, targets
         self._batches = batches
 
     def __len__(self) -> int:
@@ -121,9 +125,13 @@ def main() -> None:
     torch.manual_seed(0)
     if options.device == "cpu":
         torch.set_num_threads(1)
-    width, layers, batch = SIZES[options.device]
-    loader = DataLoader(SlowBatches(options.steps, batch, width), batch_size=None)
-    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
+    features, width, layers, batch = SIZES[options.device]
+    inputs, targets = torch.randn(batch, features), torch.randn(batch, width)
+    if options.device == "cuda":
+        inputs, targets = inputs.pin_memory(), targets.pin_memory()
+    loader = DataLoader(SlowBatches(options.steps, inputs, targets), batch_size=None)
+    sizes = [features, *[width] * layers]
+    parts = [part for pair in itertools.pairwise(sizes) for part in (nn.Linear(*pair), nn.ReLU())]
     model = nn.Sequential(*parts).to(options.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     if options.by_hand is None:

@@ -23,6 +23,7 @@ for folder in (DOCS, ROOT / "src"):
         sys.path.insert(0, str(folder))
 
 from generating import (  # noqa: E402
+    agreement,
     answer_fields,
     false_positives,
     optimizations,
@@ -79,6 +80,7 @@ def pages() -> dict[Path, str]:
         ("tune.md", "search", search.tables()),
         ("recipes.md", "settings", optimizations.settings_table()),
         ("measurement.md", "overhead", overhead.table()),
+        ("measurement.md", "agreement", agreement.tables()),
         ("models.md", "costs", reversible.costs()),
         ("models.md", "drift", reversible.drift()),
     ):

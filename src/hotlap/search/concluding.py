@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hotlap import optimizations
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
 from hotlap.search import guarding, judging, rows
-from hotlap.search.book import BASELINE, Book
+from hotlap.search.book import BASELINE, Book, Request
 from hotlap.tunings import Guard, Part, Speedup, Trial, Winner
+
+AGAIN = "the best, again"
 
 
 def winner(
@@ -28,9 +30,9 @@ def winner(
     baseline, runs = book.runs(BASELINE), book.runs(best)
     ratio, guard = book.speedup(BASELINE, best), book.guard(best)
     before, step = map(rows.mean_step, book.compared(BASELINE, best))
-    if not best or ratio is None or step is None or before is None or judging.died(runs):
+    if not best or ratio is None or step is None or before is None:
         return None
-    if guard.status == guarding.CHANGED or not judging.is_proven(book, best, BASELINE, goal):
+    if not stands(book, best, goal):
         return None
     cold = book.cold(best)
     return Winner(
@@ -48,6 +50,27 @@ def winner(
         profile=profile,
         runs=tuple(runs),
     )
+
+
+def stands(book: Book, recipe: Recipe, goal: str) -> bool:
+    """Whether all its runs together bear it out."""
+    if judging.died(book.runs(recipe)) or book.guard(recipe).status == guarding.CHANGED:
+        return False
+    return judging.is_proven(book, recipe, BASELINE, goal)
+
+
+def fallback(book: Book, bests: Sequence[Recipe], request: Request) -> tuple[Trial | None, Recipe]:
+    """From a best that its last runs do not bear out: its row, and the one to go back to.
+
+    Not where it changed the loss: what did may be in the others as well.
+    """
+    best = bests[-1] if bests else BASELINE
+    proven = [one for one in bests if stands(book, one, request.choice.goal)]
+    guard = book.guard(best)
+    if not proven or best in proven or guard.status == guarding.CHANGED:
+        return None, best
+    status, reason = judging.judge(book, best, BASELINE, guard, request)
+    return compared(book, AGAIN, best, status, reason, BASELINE, guard, kept=False), proven[-1]
 
 
 def compared(

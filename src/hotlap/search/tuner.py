@@ -74,6 +74,7 @@ class Tuner:
         self._diagnosis = baseline
         self._latest: tuple[Recipe, Profile] = (BASELINE, baseline)
         self._best = BASELINE
+        self._bests: list[Recipe] = []  # one after the other
         self._plan = Plan(candidates=(), refused=())
         self._refused: tuple[Trial, ...] = ()
         self._tried: set[str] = set()
@@ -117,7 +118,9 @@ class Tuner:
         with contextlib.suppress(OutOfBudget):
             self._run_the_last_ones()
         if self._best and (run := judging.died(self._book.runs(self._best))):
-            self._add(rows.failed("the best, again", self._best, run, against=BASELINE.label()))
+            self._add(rows.failed(concluding.AGAIN, self._best, run, against=BASELINE.label()))
+        else:
+            self._fall_back()
         self._winner = concluding.winner(
             self._book,
             self._best,
@@ -154,7 +157,11 @@ class Tuner:
         return self._last() + leaving
 
     def _last(self) -> float:
-        return self._book.cheapest(BASELINE) + self._book.cheapest(self._best)
+        """For the last comparison: two runs that agree by chance have proven much too much."""
+        return sum(
+            max(1, FINAL_RUNS - len(self._book.runs(one))) * self._book.cheapest(one)
+            for one in (BASELINE, self._best)
+        )
 
     # Trying ----------------------------------------------------------------------------------
 
@@ -271,7 +278,7 @@ class Tuner:
         status, reason = judging.judge(self._book, recipe, reference, guard, self._request)
         kept = status in judging.BETTER
         if kept:
-            self._best = recipe
+            self._hold(recipe)
         case = (name, recipe, status, reason, reference, guard)
         return self._add(concluding.compared(self._book, *case, kept=kept))
 
@@ -302,6 +309,10 @@ class Tuner:
             if self._book.runs(recipe)[-1].status is None:
                 name = f"{chosen.name}, again"
                 self._decide(name, recipe, self._best, since=since)
+
+    def _hold(self, recipe: Recipe) -> None:
+        self._best = recipe
+        self._bests.append(recipe)
 
     # Leaving out -----------------------------------------------------------------------------
 
@@ -337,7 +348,7 @@ class Tuner:
         guard = book.guard(rest, best)
         dropped = not judging.contributes(name, gain) and guard.status != guarding.CHANGED
         if dropped:
-            self._best = rest
+            self._hold(rest)
             self._tried.add(planning.label(name, best.changes[name]))
         status = SLOWER if gain.low > 1.0 else SAME
         reason = f"{name} adds nothing and is left out" if dropped else ""
@@ -356,6 +367,13 @@ class Tuner:
                 if one == BASELINE or not self._look_at_the_winner():  # that is a run as well
                     self._book.run(one)
         self._look_at_the_winner()
+
+    def _fall_back(self) -> None:
+        """To the last best that is proven; a small step taken by luck would lose a large one."""
+        row, held = concluding.fallback(self._book, self._bests, self._request)
+        if row is not None:
+            self._add(row)
+            self._best = held
 
     def _look_at_the_winner(self) -> bool:
         """Its phases, where those that are known are of another recipe."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from simulated import Simulated, profile
 
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
-from hotlap.search.book import Request
+from hotlap.search import concluding
+from hotlap.search.book import BASELINE, Book, Request
 from hotlap.search.planning import Choice
 from hotlap.search.tuner import Found, Tuner
-from hotlap.tunings import Run
+from hotlap.tunings import SAME, UNPROVEN, Run
 
 
 def tuned(machine: Simulated, budget: float) -> Found:
@@ -79,3 +83,90 @@ def test_a_large_part_is_not_dropped_for_want_of_runs() -> None:
         winner = Tuner(machine, profile(input=0.5, compute=0.45), first, request).tune().winner
         kept += winner is not None and "compile" in winner.recipe
     assert kept >= 17
+
+
+class SlowToStart(Simulated):
+    """Every run takes 15 s, and 8 s more where it has to find what was compiled."""
+
+    def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+        more = 9.0 + (8.0 if recipe.compiled else 0.0)
+        self._now += more
+        run = super().run(recipe, limit=limit, seed=seed)
+        return msgspec.structs.replace(run, seconds=run.seconds + more)
+
+
+def test_a_large_gain_is_not_lost_where_two_runs_agree_by_chance() -> None:
+    """What they proved is shown by the last runs to be noisier: enough of those have to be left."""
+    factors = {"loader-workers": 1.6, "compile": 1.7, "channels-last": 1.05, "precision-bf16": 1.1}
+    factors["fused-optimizer"] = 1.12
+    lost = []
+    for seed in range(30):
+        machine = SlowToStart(factors, noise=0.15, seed=seed, compile_seconds=17.0)
+        first = machine.run(Recipe(), limit=60)
+        request = Request(choice=Choice(only=tuple(factors)), budget=295.0)
+        diagnosis = profile(compute=0.55, input=0.35, optimizer=0.03, other=0.05)
+        if Tuner(machine, diagnosis, first, request).tune().winner is None:
+            lost.append(seed)
+    assert not lost
+
+
+def test_what_was_compiled_once_is_not_expected_to_compile_again() -> None:
+    machine = Simulated(compile_seconds=30.0)
+    book = Book(machine, machine.run(BASELINE, limit=60), 1000.0)
+    compiled = Recipe({"compile": {"mode": "default"}})
+    assert book.cheapest(compiled) == 6.0  # nothing is known of it
+    book.run(compiled)
+    assert 6.0 < book.cheapest(compiled) < 36.0
+    book.run(compiled)
+    assert book.cheapest(compiled) == 6.0
+
+
+class Told(Simulated):
+    """Steps of as many milliseconds as it is told, by how much the recipe changes."""
+
+    def __init__(self, *told: list[float]) -> None:
+        super().__init__()
+        self.told = told
+
+    def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
+        run = super().run(recipe, limit=limit, seed=seed)
+        step = self.told[len(recipe.changes)].pop(0) * 1e-3
+        return msgspec.structs.replace(
+            run, step_seconds=step, sample_seconds=step / 8, windows=(step,) * 3
+        )
+
+
+LARGE = Recipe({"loader-workers": {"workers": 2}})
+LARGER = LARGE.having("channels-last", {})
+
+
+@pytest.mark.parametrize(
+    ("last_runs", "held"),
+    [([40.0, 95.0, 160.0], LARGE), ([49.0, 48.0, 50.0], LARGER)],
+    ids=["not borne out", "borne out"],
+)
+def test_a_best_that_its_last_runs_do_not_bear_out_gives_way_to_the_one_before(
+    last_runs: list[float], held: Recipe
+) -> None:
+    machine = Told([100.0, 101.0, 99.0, 100.0], [20.0, 20.5, 20.2, 20.1], last_runs)
+    book = Book(machine, machine.run(BASELINE, limit=60), 1000.0)
+    for recipe in (BASELINE, BASELINE, BASELINE, *[LARGE] * 4, *[LARGER] * 3):
+        book.run(recipe)
+    request = Request(choice=Choice(), budget=1000.0)
+    row, best = concluding.fallback(book, [LARGE, LARGER], request)
+    assert best == held
+    assert (row is None) == (held == LARGER)
+    if row is not None:
+        assert row.name == concluding.AGAIN
+        assert row.status in (SAME, UNPROVEN)
+        assert not row.kept
+
+
+def test_nothing_takes_the_place_of_a_best_where_nothing_is_proven() -> None:
+    machine = Told([100.0, 60.0], [60.0, 100.0])
+    book = Book(machine, machine.run(BASELINE, limit=60), 1000.0)
+    for recipe in (BASELINE, LARGE, LARGE):
+        book.run(recipe)
+    request = Request(choice=Choice(), budget=1000.0)
+    assert concluding.fallback(book, [LARGE], request) == (None, LARGE)
+    assert concluding.fallback(book, [], request) == (None, BASELINE)
