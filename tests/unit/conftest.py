@@ -43,6 +43,7 @@ def in_python(tmp_path):
 IMPORTED_ONCE = """
 import atexit, json, os, sys, traceback
 import torch, torch._dynamo, torch.utils.data  # the second comes with an optimizer's first step
+import hotlap.optimizations.install, hotlap.probes.install  # which does nothing by itself
 print("ready", flush=True)
 for line in sys.stdin:
     task = json.loads(line)
