@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from scripted import SCRIPTS, Answer, clean_environment
 
+# Where what is measured is not the question: a few windows of short steps, or of long ones a few.
+ENOUGH = ("--steps", "120", "--seconds", "1.5")
+
 
 @pytest.fixture
 def hotlap(tmp_path: Path) -> Callable[..., Answer]:
     def call(
         *words: str,
-        options: tuple[str, ...] = ("--seconds", "1.5"),
+        options: tuple[str, ...] = ENOUGH,
         cwd: Path = SCRIPTS,
         stdin: str | None = None,
         out: Path | None = None,

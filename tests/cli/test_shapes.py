@@ -80,27 +80,48 @@ def test_a_script_of_this_shape_is_profiled_and_counted_right(
     assert phases["forward"]["seconds"] > 0
     assert result["memory"]["peak_bytes"] > result["memory"]["parameters_bytes"] > 0
     assert result["memory"]["gradients_bytes"] > 0
-    MORE.get(script, lambda result: None)(result)
+    MORE.get(script, lambda answer, result: None)(answer, result)
 
 
-def slowest_rank_is_named(result: dict[str, Any]) -> None:
+def nothing_moves_or_is_coloured_without_a_terminal(answer: Answer, result: dict[str, Any]) -> None:
+    assert "\x1b[" not in answer.output + answer.errors
+    assert answer.errors == ""
+
+
+def it_is_called_too_short_as_it_ends_by_itself(answer: Answer, result: dict[str, Any]) -> None:
+    assert "too-short" in [finding["rule"] for finding in result["findings"]]
+    assert result["step"]["seen"] == 25
+    assert result["kernels"] is not None, "a second look gives what the first could not"
+    assert "too short to be worth tuning" in answer.output
+
+
+def steps_counted_at_backward_are_said_so(answer: Answer, result: dict[str, Any]) -> None:
+    assert result["phases"]["optimizer"]["seconds"] is None
+    assert "counted-at-backward" in [finding["rule"] for finding in result["findings"]]
+    assert "counted at backward" in answer.output
+
+
+def slowest_rank_is_named(answer: Answer, result: dict[str, Any]) -> None:
     finding = next(found for found in result["findings"] if found["rule"] == "slow-rank")
     assert "Rank 1" in finding["summary"]
     assert sorted(rank["rank"] for rank in result["ranks"]) == [0, 1]
     assert result["verdict"]["bottleneck"] == "other"  # rank 1 sleeps in its own code
 
 
-def own_compiling_is_left_alone(result: dict[str, Any]) -> None:
+def own_compiling_is_left_alone(answer: Answer, result: dict[str, Any]) -> None:
     assert result["startup"]["compile_seconds"] > 0
     assert result["models"] == ["OptimizedModule"]
 
 
-def evaluation_is_no_step(result: dict[str, Any]) -> None:
+def evaluation_is_no_step(answer: Answer, result: dict[str, Any]) -> None:
     """It costs tens of steps; had it been counted, the slowest steps would show it."""
     assert result["step"]["high_seconds"] < 5 * result["step"]["median_seconds"]
 
 
-MORE: dict[str, Callable[[dict[str, Any]], None]] = {
+MORE: dict[str, Callable[[Answer, dict[str, Any]], None]] = {
+    "plain.py": nothing_moves_or_is_coloured_without_a_terminal,
+    "short.py": it_is_called_too_short_as_it_ends_by_itself,
+    "by_hand.py": steps_counted_at_backward_are_said_so,
     "ddp_slow_rank.py": slowest_rank_is_named,
     "compiled.py": own_compiling_is_left_alone,
     "evaluation.py": evaluation_is_no_step,
@@ -114,29 +135,12 @@ def test_a_script_that_reads_stdin_gets_it(hotlap: Callable[..., Answer]) -> Non
     assert hotlap("stdin.py", stdin="").code == 3
 
 
-def test_a_run_that_ends_by_itself_is_called_too_short(hotlap: Callable[..., Answer]) -> None:
-    answer = hotlap("short.py")
-    assert answer.result is not None
-    assert "too-short" in [finding["rule"] for finding in answer.result["findings"]]
-    assert answer.result["step"]["seen"] == 25
-    assert answer.result["kernels"] is not None, "a second look gives what the first could not"
-    assert "too short to be worth tuning" in answer.output
-
-
 def test_a_run_of_four_steps_still_gets_its_step_time(hotlap: Callable[..., Answer]) -> None:
     answer = hotlap("tiny.py")
     assert answer.code == 0, answer.errors
     assert answer.result is not None
     assert answer.result["step"]["seen"] == 4
     assert answer.result["step"]["median_seconds"] > 0
-
-
-def test_steps_counted_at_backward_are_said_so(hotlap: Callable[..., Answer]) -> None:
-    answer = hotlap("by_hand.py")
-    assert answer.result is not None
-    assert answer.result["phases"]["optimizer"]["seconds"] is None
-    assert "counted-at-backward" in [finding["rule"] for finding in answer.result["findings"]]
-    assert "counted at backward" in answer.output
 
 
 def test_the_users_sitecustomize_still_runs(hotlap: Callable[..., Answer], tmp_path: Any) -> None:

@@ -44,34 +44,13 @@ def in_terminal(*words: str, out: Path, columns: int = 100) -> tuple[int, str]:
     return process.wait(timeout=60), drawn.decode(errors="replace")
 
 
-def test_a_script_that_asks_for_the_terminals_width_gets_it(tmp_path: Path) -> None:
+def test_a_script_gets_the_terminals_width_and_its_user_a_line_that_moves(tmp_path: Path) -> None:
     code, drawn = in_terminal("progress_bar.py", out=tmp_path, columns=117)
     assert code == 0, drawn
     log = next(iter(tmp_path.glob("*/baseline/output.log"))).read_text(errors="replace")
     assert log.strip(), "its progress bar went to the trial's log"
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn)
     assert "of every" in plain or "of a step" in plain
-
-
-def test_a_line_moves_while_the_command_runs(tmp_path: Path) -> None:
-    code, drawn = in_terminal("plain.py", out=tmp_path)
-    assert code == 0, drawn
     assert "starting" in drawn
     assert "timing steps" in drawn or "timing phases" in drawn
     assert "\x1b[" in drawn, "and the report has colours"
-
-
-def test_without_a_terminal_nothing_moves_and_nothing_is_coloured(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "hotlap", "profile", "--seconds", "2"),
-            *("--out", str(tmp_path), "plain.py"),
-        ],
-        cwd=SCRIPTS,
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean_environment(),
-    )
-    assert "\x1b[" not in done.stdout + done.stderr
-    assert done.stderr == ""

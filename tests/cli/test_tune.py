@@ -209,33 +209,16 @@ def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
         time.sleep(0.2)
 
 
-def test_a_killed_tuning_leaves_nothing_running_and_goes_on_where_it_was(
+def training(folder: Path) -> int:
+    """How many of its trials have come to import torch."""
+    return len(list(folder.glob(".hotlap/tune-*/*/seen/*.json")))
+
+
+def test_an_interrupted_and_a_killed_tuning_leave_nothing_running_and_go_on_where_they_were(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    process = started("--only", "does-nothing")
-    wait_for(lambda: len(journal(tmp_path)) >= 2)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    wait_for(lambda: not alive(str(tmp_path)), 30)
-    finished = journal(tmp_path)
-    assert list((tmp_path / "temporary").iterdir()), "its caches could not be removed"
-
-    resumed = started("--only", "does-nothing", "--resume")
-    _, errors = resumed.communicate(timeout=200)
-    assert resumed.returncode == 0, errors
-    assert f"{len(finished)} finished runs are taken from there" in errors
-    assert journal(tmp_path)[: len(finished)] == finished
-    result = json.loads((tmp_path / "answer.json").read_text())
-    row = next(trial for trial in result["trials"] if trial["name"] == "does-nothing")
-    assert row["status"] in ("no difference", "slower", "faster")
-    assert len(list(tmp_path.glob(".hotlap/tune-*"))) == 1
-    assert not list((tmp_path / "temporary").iterdir()), "the next one removes them, and its own"
-
-
-def test_an_interrupted_tuning_keeps_its_rows(
-    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    process = started("--only", "does-nothing")
+    only, temporary = ("--only", "does-nothing"), tmp_path / "temporary"
+    process = started(*only)
     wait_for(lambda: len(journal(tmp_path)) >= 2)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
@@ -247,6 +230,27 @@ def test_an_interrupted_tuning_keeps_its_rows(
     assert result["complete"] is False
     assert result["baseline"]["step"]["count"] > 0
     assert not alive(str(tmp_path))
+    assert not list(temporary.iterdir())
+    finished, before = journal(tmp_path), training(tmp_path)
+
+    killed = started(*only, "--resume")
+    wait_for(lambda: training(tmp_path) > before)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    wait_for(lambda: not alive(str(tmp_path)), 30)
+    assert list(temporary.iterdir()), "its caches could not be removed"
+
+    resumed = started(*only, "--resume")
+    _, errors = resumed.communicate(timeout=200)
+    assert resumed.returncode == 0, errors
+    assert f"{len(finished)} finished runs are taken from there" in errors
+    assert journal(tmp_path)[: len(finished)] == finished
+    result = json.loads((tmp_path / "answer.json").read_text())
+    assert result["complete"] is True
+    row = next(trial for trial in result["trials"] if trial["name"] == "does-nothing")
+    assert row["status"] in ("no difference", "slower", "faster")
+    assert len(list(tmp_path.glob(".hotlap/tune-*"))) == 1
+    assert not list(temporary.iterdir()), "the next one removes them, and its own"
 
 
 def test_a_tuning_whose_reader_goes_stops_at_once_and_keeps_its_rows(

@@ -1,9 +1,10 @@
-"""A web server on this machine that can be as good or as bad as a test wants it."""
+"""A web server that can be as good or as bad as a test wants it, and no workers left over."""
 
 from __future__ import annotations
 
 import http.server
 import io
+import multiprocessing
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,17 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_workers_left() -> Iterator[None]:
+    """A loader that an error stopped is part of a cycle, and the collector comes in a later test.
+
+    By then its queues are gone, and torch waits five seconds for workers that nobody can tell.
+    """
+    yield
+    for worker in multiprocessing.active_children():
+        worker.terminate()
 
 
 class Server:

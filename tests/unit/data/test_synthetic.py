@@ -162,7 +162,7 @@ def test_shuffled_labels_leave_the_images_and_the_number_of_each_class() -> None
 @pytest.mark.usefixtures("_one_thread")
 def test_a_small_resnet_learns_it_in_two_epochs() -> None:
     torch.manual_seed(0)
-    train, test = SyntheticImages(count=3000), SyntheticImages(count=1000, train=False)
+    train, test = SyntheticImages(count=2000), SyntheticImages(count=1000, train=False)
     assert accuracy_after(resnet10(8), train, test, epochs=2, rate=0.1) > 0.9
 
 

@@ -33,10 +33,11 @@ def test_every_epoch_is_right_and_the_second_is_from_memory(workers):
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
 def test_workers_that_are_not_forked_share_the_same_memory(context):
     cached = Tiered(torch.utils.data.TensorDataset(torch.arange(40.0)), ram=MB)
-    options = {"num_workers": 2, "multiprocessing_context": context}
+    order, options = list(range(40)), {"num_workers": 2, "multiprocessing_context": context}
+    loader = DataLoader(cached, batch_size=10, sampler=order, persistent_workers=True, **options)
     for _ in range(2):
-        loader = DataLoader(cached, batch_size=8, **options)
         assert sorted(int(x) for (batch,) in loader for x in batch) == list(range(40))
+        order.reverse()  # of four batches: each worker asks for what the other one has kept
     assert cached.hits() == {"device": 0, "ram": 40, "disk": 0, "source": 40}
 
 
