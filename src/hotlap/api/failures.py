@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hotlap import units
 from hotlap.errors import CommandFailed, Interrupted, NothingMeasured
 from hotlap.reports.wording import first_line
 from hotlap.settings import Limits
@@ -20,6 +21,12 @@ def how_it_failed(words: list[str], outcome: runner.Outcome) -> str:
         number = outcome.signal
         return f"The command ({name}) was killed by signal {number} ({SIGNALS.get(number, '?')})"
     return f"The command ({name}) failed with exit code {outcome.code}"
+
+
+def counted(outcome: runner.Outcome, steps: int) -> str:
+    """A process that is killed takes the count of its last steps with it."""
+    told = units.plural(steps, "step")
+    return told if outcome.signal is None else f"at least {told}"
 
 
 def why_nothing(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hotlap import __version__, records
-from hotlap.api.failures import failed, how_it_failed, why_nothing
+from hotlap.api.failures import counted, failed, how_it_failed, why_nothing
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.recipes import Recipe
 from hotlap.records import SCHEMA, Profile, Record
@@ -84,7 +84,7 @@ def profile(
         )
     if outcome.stopped is None and failed(outcome):
         raise CommandFailed(
-            f"{how_it_failed(words, outcome)} after {record.step.seen} steps. "
+            f"{how_it_failed(words, outcome)} after {counted(outcome, record.step.seen)}. "
             f"What was measured until then is in {run.result}",
             output=ending(trial.output),
             profile=result,
@@ -127,6 +127,8 @@ def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) 
         ("seconds", chosen.seconds, 0),
         ("timeout", chosen.timeout, 0),
     ):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"--{name} is {value!r}; it must be a number.")
         if not value >= least or (least == 0 and value == 0):
             raise UsageError(f"--{name} is {value}; it must be positive.")
     if not math.isfinite(chosen.seconds):

@@ -14,7 +14,7 @@ from typing import Any
 
 from hotlap import __version__, optimizations, records, tunings, units
 from hotlap.api import outcome
-from hotlap.api.failures import failed, how_it_failed, why_nothing
+from hotlap.api.failures import counted, failed, how_it_failed, why_nothing
 from hotlap.api.machine import Watched
 from hotlap.api.profiling import as_words, forget, working_directory
 from hotlap.api.resuming import BUDGET_SECONDS, GOALS, TIMEOUT_SECONDS, go_on, run_folder
@@ -172,7 +172,8 @@ def _diagnose(machine: Watched, words: list[str], timeout: float) -> tuple[Run, 
         raise why_nothing(words, measured.outcome, machine.folder, limits)
     if measured.outcome.stopped is None and failed(measured.outcome):
         raise CommandFailed(
-            f"{how_it_failed(words, measured.outcome)} after {profile.step.seen} steps, without "
+            f"{how_it_failed(words, measured.outcome)} after "
+            f"{counted(measured.outcome, profile.step.seen)}, without "
             f"any change to it. Its output is in {machine.folder.output}",
             output=ending(machine.folder.output),
             profile=profile,

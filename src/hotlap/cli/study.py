@@ -100,9 +100,10 @@ def _list() -> None:
 
 def _finish(answer: Answer, json: Path | None, table: _Growing) -> None:
     try:
-        table.complete(answer.rows)
+        table.complete(answer)
         show("")
         show(report.outcome(answer))
+        table.tell([Text(""), *report.places(answer)])
     finally:
         if json is not None:
             answers.save(answer, json)
@@ -136,7 +137,8 @@ class _Growing:
             show("")
         gone = report.left_out(columns, self._columns)
         if gone is not None:
-            self._print(gone)
+            with self._room():
+                show(gone)
         self._print(report.header(self._columns))
 
     def add(self, row: Row) -> None:
@@ -144,17 +146,22 @@ class _Growing:
         self._printed[row.name] = line.plain
         self._print(line)
 
-    def complete(self, rows: Sequence[Row]) -> None:
+    def complete(self, answer: Answer) -> None:
         """The rows as they are in the end."""
         self._live = None
-        lines = {row.name: report.line(row, self._columns) for row in rows if row.status != NOT_RUN}
+        made = [row for row in answer.rows if row.status != NOT_RUN]
+        lines = {row.name: report.line(row, self._columns) for row in made}
         if {name: line.plain for name, line in lines.items()} == self._printed:
             return
         show("")
-        so_far = " so far" if any(row.status == NOT_RUN for row in rows) else ""
+        so_far = "" if answer.complete else " so far"
         self._print(Text(f"  With all runs{so_far}:", style="dim"))
         self._print(report.header(self._columns))
         for line in lines.values():
+            self._print(line)
+
+    def tell(self, lines: Sequence[Text]) -> None:
+        for line in lines:
             self._print(line)
 
     def _room(self) -> AbstractContextManager[None]:

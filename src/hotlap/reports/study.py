@@ -93,11 +93,14 @@ def _shorter(columns: Sequence[Column]) -> Iterator[_Shorter]:
     yield _Shorter(plain=first)
 
 
-def left_out(columns: Sequence[Column], kept: Sequence[Column]) -> Text | None:
+def left_out(columns: Sequence[Column], kept: Sequence[Column]) -> RenderableType | None:
     """Where to read what a narrow terminal does not show."""
     names = {column.name for column in kept}
     gone = [column.title for column in columns if column.name not in names]
-    return Text(f"  In the report, for want of room: {', '.join(gone)}.", "dim") if gone else None
+    if not gone:
+        return None
+    told = Text(f"In the report, for want of room: {', '.join(gone)}.", style="dim")
+    return Padding(told, (0, 1, 0, 2), expand=False)
 
 
 def header(columns: Sequence[Column]) -> Text:
@@ -133,8 +136,11 @@ def outcome(answer: Answer) -> RenderableType:
     parts: list[RenderableType] = []
     if not answer.complete:
         parts.append(Text("The study was stopped early.", style="yellow"))
-    parts += [Text(answer.reading, style="bold"), Text("")]
-    folder = Path(answer.folder)
-    for name in ("report.html", "study.md", "study.json"):
-        parts.append(Text(wording.short(folder / name), style="dim"))
+    parts.append(Text(answer.reading, style="bold"))
     return Padding(Group(*parts), (1, 1, 0, 2), expand=False)
+
+
+def places(answer: Answer) -> list[Text]:
+    """Where it is kept, to be printed in one piece each, however long: paths get copied."""
+    files = [Path(answer.folder) / name for name in ("report.html", "study.md", "study.json")]
+    return [Text(f"  {wording.short(file)}", style="dim") for file in files]

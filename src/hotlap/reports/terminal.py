@@ -61,6 +61,11 @@ def _verdict(profile: Profile) -> Text:
     return Text(profile.verdict.sentence + "\n", style="bold")
 
 
+def _has_colours(console: Console) -> bool:
+    """A terminal may have them, and its user may have asked for none (NO_COLOR)."""
+    return console.color_system is not None and not console.no_color
+
+
 class Bar:
     """Parts of a whole as one bar, with colours where there are any and patterns where not."""
 
@@ -69,7 +74,7 @@ class Bar:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, WIDEST) - 1
-        coloured = console.color_system is not None
+        coloured = _has_colours(console)
         whole = sum(share for share, _, _ in self.parts) or 1.0
         bar, done, drawn = Text(), 0.0, 0
         for share, colour, pattern in self.parts:
@@ -85,7 +90,7 @@ class Swatch:
         self.colour, self.pattern = colour, pattern
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        fill = "█" if console.color_system is not None else self.pattern
+        fill = "█" if _has_colours(console) else self.pattern
         yield Text(fill * 2, style=self.colour)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hotlap.errors import UsageError
@@ -15,6 +17,9 @@ from hotlap.trials import bootstrap_folder
 from hotlap.trials.shared import is_shared
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_GLUED = re.compile(r"-[A-Za-z]((?:~|\.{1,2})?/.*)", re.S)  # an option of one letter and its path
+_PATH = re.compile(r"(?<![\w.~-])(?:~|\.{1,2})?/[^\s,;:'\"=(){}\[\]|&<>]*")
+_ADDRESS = re.compile(r"\b(?!file:)[A-Za-z][\w+.-]*://[^\s'\",;]*")
 
 
 def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
@@ -86,16 +91,34 @@ def environment(
 def folders(command: Sequence[str], *, working: Path) -> list[str]:
     """What is to be covered: the working directory, home, and the folders the command names."""
     found = [str(working), str(Path.home())]
-    for word in command:
-        for part in (word, word.partition("=")[2]):
-            if os.sep not in part or "://" in part or len(part) > 4096:
-                continue
-            path = working / os.path.expanduser(part)
-            try:
-                folder = os.path.realpath(path if path.is_dir() else path.parent)
-                known = Path(folder).is_dir()
-            except (OSError, ValueError):
-                continue
-            if known and not is_shared(folder):
-                found.append(folder)
-    return found
+    for part in (part for word in command for part in _paths(word)):
+        if os.sep not in part or "://" in part or len(part) > 4096:
+            continue
+        try:
+            folder = _nearest(working / os.path.expanduser(part))
+        except (OSError, ValueError):
+            continue
+        if not is_shared(folder):
+            found.append(folder)
+    return list(dict.fromkeys(found))
+
+
+def _paths(word: str) -> Iterator[str]:
+    """What may be a path: --out=DIR, -oDIR, a list, a bit of JSON, words for a shell."""
+    yield word
+    yield word.partition("=")[2]
+    if glued := _GLUED.match(word):
+        yield glued[1]
+    if " " in word:
+        with contextlib.suppress(ValueError):  # a quote that does not end
+            for piece in shlex.split(word):
+                if piece != word:
+                    yield from _paths(piece)
+    yield from _PATH.findall(_ADDRESS.sub(" ", word))
+
+
+def _nearest(path: Path) -> str:
+    """The folder it is, or that it would be made in."""
+    while not path.is_dir() and path != path.parent:
+        path = path.parent
+    return os.path.realpath(path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
+SIGNALS = {one.value: one.name for one in signal.Signals}
 # faulthandler shows every thread of a process that crashed; the one that samples is not the user's.
 _OWN_THREAD = re.compile(
     r"^Thread 0x.*\n(?:  File .*\n)*?  File .*hotlap/probes/sampling\.py.*\n(?:  File .*\n)*", re.M

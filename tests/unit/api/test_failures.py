@@ -1,6 +1,6 @@
 import pytest
 
-from hotlap.api.failures import how_it_failed, why_nothing
+from hotlap.api.failures import counted, how_it_failed, why_nothing
 from hotlap.errors import CommandFailed, NothingMeasured
 from hotlap.settings import Limits
 from hotlap.trials.folder import TrialFolder
@@ -51,3 +51,10 @@ def test_a_command_that_failed_is_told_as_that_whatever_it_left(why, tmp_path):
     assert isinstance(problem, CommandFailed)
     assert "failed with exit code 3" in str(problem)
     assert str(TrialFolder(tmp_path).output) in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"), [({"code": 1}, "27 steps"), ({"signal": 9}, "at least 27 steps")]
+)
+def test_of_a_process_that_was_killed_the_last_steps_are_not_known(outcome, words):
+    assert counted(Outcome(**outcome), 27) == words

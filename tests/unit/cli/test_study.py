@@ -141,6 +141,19 @@ def test_a_table_that_was_cut_off_names_no_row_that_was_not_run(call):
     assert "With all runs" not in result.stdout
 
 
+def test_a_study_that_was_cut_off_has_not_had_all_its_runs(call):
+    """Also where every row has some."""
+    chosen = studying.named("made-up")
+
+    def tabulate(setting, results):
+        done = [done for name in results.rows for done in results.good(name)]
+        return [study_of.row(name, results, lambda good: {"seconds": len(done)}) for name in "ab"]
+
+    chosen.tabulate = tabulate
+    result = call({"a": 2.0, "b": 1.0, "c": Interrupted}, "study", "made-up")
+    assert "With all runs so far:" in result.stdout
+
+
 def test_a_failing_cell_is_a_row_and_the_study_ends_well(call):
     result = call({"a": "planted failure", "b": 1.0, "c": 3.0}, "study", "made-up")
     assert result.exit_code == 0

@@ -4,6 +4,7 @@ import csv as readers
 import io
 import json
 
+import msgspec
 import pytest
 from answered import EVIL, answer
 from rich.console import Console
@@ -80,8 +81,20 @@ def test_a_narrow_terminal_gets_the_answers_and_is_told_of_the_rest(width):
     assert len(study.header(kept).plain) <= width
     told = study.left_out(columns, kept)
     assert (told is None) == (len(kept) == len(columns))
-    assert told is None or "test" in told.plain
+    if told is not None:
+        console = Console(width=width, file=io.StringIO())
+        console.print(told)
+        lines = console.file.getvalue().splitlines()
+        assert "test" in " ".join(lines)
+        assert all(line.startswith("  ") and len(line) <= width for line in lines)
     assert study.fitting(columns, None) == tuple(columns)
+
+
+def test_the_places_of_a_study_are_told_in_one_piece():
+    made = msgspec.structs.replace(answer(), folder="/a/very/long/way/" + 20 * "deep/")
+    told = [line.plain.strip() for line in study.places(made)]
+    assert [line.rpartition("/")[2] for line in told] == ["report.html", "study.md", "study.json"]
+    assert all(line.startswith("/a/very/long/way/deep/") for line in told)
 
 
 @pytest.mark.parametrize(

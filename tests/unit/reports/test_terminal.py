@@ -162,3 +162,17 @@ def test_the_last_line_is_two_where_the_terminal_is_narrow():
     assert wide[-1].endswith("   logs of the trials beside it")
     assert " ".join(narrow).split() == " ".join(wide).split()
     assert narrow[-1] == "  logs of the trials beside it"
+
+
+@pytest.mark.parametrize("asked", ["no colours", "colours"])
+def test_phases_are_told_apart_by_patterns_where_colours_are_not_wanted(asked):
+    console = Console(
+        file=io.StringIO(),
+        width=100,
+        force_terminal=True,
+        color_system="truecolor",
+        no_color=asked == "no colours",
+    )
+    console.print(terminal.render(profile(median=0.1, mean=0.1)))
+    text = console.file.getvalue()
+    assert ("▓▓" in text) == (asked == "no colours")

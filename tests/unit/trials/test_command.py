@@ -116,6 +116,42 @@ def test_folders_the_command_names_are_covered_and_those_of_the_system_are_not(t
     assert set(found) == {*expected, str(Path.home())}
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        "{}",
+        "--out={}",
+        "-o{}",
+        "--dirs=runs,{}",
+        "out_dir:{}",
+        "file://{}",
+        "hydra.run.dir='{}'",
+        '{{"out": "{}/new/deep"}}',
+        "{}/not/there/yet",
+        "python train.py --out {}",
+        "cd 'a b' && python train.py --out '{}/last night'",
+        "python train.py --note it's --out {}",
+    ],
+)
+def test_a_folder_is_covered_however_it_is_named(tmp_path, word):
+    named, working = tmp_path / "outside", tmp_path / "project"
+    (named / "last night").mkdir(parents=True)
+    working.mkdir()
+    found = folders(["train.py", word.format(named)], working=working)
+    covered = [Path(one) for one in found[2:]]
+    assert any(named == one or named in one.parents for one in covered)
+    assert all(one == working or one.is_relative_to(named) for one in covered)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["s3://bucket/key", "https://host/a/b", "--rate=1/2", "/", "a//b", "/no/such/place", "x/tmp/y"],
+)
+def test_what_only_looks_like_a_path_covers_nothing_more(tmp_path, word):
+    found = folders(["train.py", word], working=tmp_path)
+    assert set(found) == {str(tmp_path), str(Path.home())}
+
+
 @pytest.mark.parametrize("name", [".", "models", "models/"])
 def test_a_folder_is_told_to_be_one(folder, name):
     (folder / "models").mkdir(exist_ok=True)

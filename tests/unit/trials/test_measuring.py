@@ -47,6 +47,7 @@ def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
         ("", {"signal": 9}, "out of memory", "SIGKILL"),
         ("", {"signal": 4}, "failed", "killed by signal 4 (SIGILL)"),
         ("", {"signal": 7}, "failed", "SIGBUS"),
+        ("", {"signal": 2}, "failed", "killed by signal 2 (SIGINT)"),
         ("Traceback\nValueError: bad shape\nmore", {"code": 1}, "failed", "ValueError: bad shape"),
         ("loading\nno images in x.", {"code": 3}, "failed", "exit code 3: no images in x."),
         ("", {"stopped": "timeout"}, "timed out", "no step for 9 s"),
