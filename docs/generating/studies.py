@@ -13,7 +13,7 @@ from hotlap import answers
 from hotlap.answers import Answer
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES, named
-from hotlap.studies.study import Setting, Study, busy
+from hotlap.studies.study import Results, Setting, Study, busy
 
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
@@ -60,11 +60,13 @@ def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
 
 
 def read_again(answer: Answer) -> Answer:
-    """With the sentences that the study would say of these rows today."""
-    cores = answer.machine["cores"]
+    """With the sentences and pictures that the study would make of these rows today."""
+    cores, study = answer.machine["cores"], named(answer.study)
     setting = Setting(**answer.options, cores=max(1, int(cores)))
-    said = named(answer.study).read(setting, answer.rows) + busy(answer.cells, cores)
-    return msgspec.structs.replace(answer, reading=said)
+    said = study.read(setting, answer.rows) + busy(answer.cells, cores)
+    results = Results([done.cell for done in answer.cells], answer.cells)
+    drawn = study.draw(setting, answer.rows, results)
+    return msgspec.structs.replace(answer, reading=said, pictures=drawn)
 
 
 def runs(answer: Answer) -> str:
