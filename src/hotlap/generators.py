@@ -38,6 +38,8 @@ def comparable(state: Any) -> Any:
     """A state of one of them as something that can be compared with `==`."""
     if isinstance(state, dict):
         return {name: comparable(one) for name, one in state.items()}
+    if isinstance(state, tuple) and set(map(type, state)) == {int}:
+        return state  # Python's: 625 numbers
     if isinstance(state, tuple):
         return tuple(map(comparable, state))
     if isinstance(state, torch.Tensor):
@@ -47,6 +49,4 @@ def comparable(state: Any) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two states of one generator are the same: nothing was drawn in between."""
-    if isinstance(one, torch.Tensor):
-        return bool(torch.equal(one, other))
     return bool(comparable(one) == comparable(other))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import random
 import sys
-import types
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -15,11 +13,9 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
-from hotlap.generators import Generator, generator, is_generator, same
-
-SMALL = 16_384  # numbers: a buffer that may be a statistic, and is copied to be what it was
-PLAIN = (bool, int, float, str)
-DEPTH = 3  # of dicts and lists that are looked through for generators
+from hotlap.generators import Generator, same
+from hotlap.models.attributes import SMALL, Attributes
+from hotlap.models.sources import is_torchs, own_generators
 
 
 def generators(device: torch.device) -> list[Generator]:
@@ -35,48 +31,6 @@ def generators(device: torch.device) -> list[Generator]:
             )
         )
     return found
-
-
-def own_generators(modules: Iterable[nn.Module]) -> list[Generator]:
-    """Those that modules hold, or that their code names; torch's own modules have none."""
-    found: dict[int, Any] = {}
-    for module in modules:
-        if not _is_torchs(type(module)):
-            held = (*_flat(vars(module).values(), DEPTH), *_named(type(module)))
-            found |= {id(one): one for one in held if is_generator(one)}
-    return [generator(one) for one in found.values()]
-
-
-def _is_torchs(kind: Any) -> bool:
-    return bool(kind.__module__.startswith("torch.nn."))
-
-
-def _flat(values: Iterable[Any], depth: int) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, dict):
-            yield from _flat(value.values(), depth - 1) if depth else ()
-        elif isinstance(value, (list, tuple, set)):
-            yield from _flat(value, depth - 1) if depth else ()
-        else:
-            yield value
-
-
-def _named(kind: type) -> Iterator[Any]:
-    """The global names of its module that the code of a class uses, as they are now."""
-    for surroundings, names in _code_of(kind):
-        yield from (surroundings[name] for name in names if name in surroundings)
-
-
-@functools.lru_cache(maxsize=1024)
-def _code_of(kind: type) -> tuple[tuple[dict[str, Any], tuple[str, ...]], ...]:
-    functions = [
-        one
-        for base in kind.__mro__
-        if base not in nn.Module.__mro__ and not _is_torchs(base)
-        for one in vars(base).values()
-        if isinstance(one, types.FunctionType)
-    ]
-    return tuple((one.__globals__, one.__code__.co_names) for one in functions)
 
 
 class Randomness:
@@ -138,7 +92,7 @@ class Conditions:
 
     def __init__(self, module: nn.Module, name: str, given: torch.Tensor) -> None:
         self._module = module
-        self._name = f"{name} ({type(module).__name__})"
+        self.name = f"{name} ({type(module).__name__})"
         self.dtype = given.dtype
         kinds = sorted({"cpu", given.device.type} & {"cpu", "cuda"})
         self._autocast = [
@@ -148,32 +102,42 @@ class Conditions:
         self._cached = torch.is_autocast_cache_enabled()
         self._modes = [(one, one.training) for one in module.modules()]
         self._held = list(_held(module))
-        self._numbers = [
-            (one, _numbers(one)) for one in module.modules() if not _is_torchs(type(one))
-        ]
+        self._unfilled = list(_unfilled(module))
+        self._attributes = Attributes(module.modules())
         self._random: list[tuple[Generator, Any]] = []
 
     def close(self, randomness: Randomness) -> None:
         """After the forward pass: refuses what would start from something else a second time."""
-        for held in self._held:
-            if held.copied is None and (held.written_to or held.replaced):
-                raise RuntimeError(
-                    f"{self._name} changes its {held.kind} {held.name} in the forward pass, which "
-                    "runs a second time; keep such modules outside reversible blocks"
-                )
+        changed = [
+            f"{held.kind} {held.name}"
+            for held in self._held
+            if held.copied is None and (held.written_to or held.replaced)
+        ]
+        for what in (*changed, *(f"tensor {name}" for name in self._attributes.lost())):
+            raise RuntimeError(
+                f"{self.name} changes its {what} in the forward pass, which runs a second time; "
+                "keep such modules outside reversible blocks"
+            )
         self._random = randomness.drawn()
+
+    @property
+    def autocast(self) -> bool:
+        return any(enabled for _, enabled, _ in self._autocast)
+
+    def computed(self) -> list[tuple[Any, Any]]:
+        """Where a run with gradients has left tensors that need one."""
+        return self._attributes.computed()
 
     @contextmanager
     def again(self) -> Iterator[None]:
         """The module is as it was; what it changes meanwhile is not kept."""
         with ExitStack() as stack:
-            for one, training in self._modes:
-                if one.training is not training:
-                    stack.callback(setattr, one, "training", one.training)
-                    one.training = training
-            for one, numbers in self._numbers:
-                stack.callback(vars(one).update, _numbers(one))
-                vars(one).update(numbers)
+            for name in self._attributes.lost():
+                raise self._written_over(f"tensor {name}")
+            self._attributes.put_back(stack)
+            for place, name in self._unfilled:
+                stack.callback(place.__setitem__, name, place.get(name))
+                place[name] = None
             fresh: dict[int, torch.Tensor] = {}  # a buffer that two modules share stays one
             for held in self._held:
                 self._put_back(held, fresh, stack)
@@ -203,10 +167,7 @@ class Conditions:
         if held.copied is not None:
             tensor = fresh.setdefault(id(held.tensor), held.copied.clone())
         elif held.written_to:
-            raise RuntimeError(
-                f"the {held.kind} {held.name} of {self._name} was modified by an inplace "
-                "operation between the forward and the backward pass, which needs it as it was"
-            )
+            raise self._written_over(f"{held.kind} {held.name}")
         if held.place.get(held.name) is not tensor:
             stack.callback(held.place.__setitem__, held.name, held.place.get(held.name))
             held.place[held.name] = tensor
@@ -214,15 +175,23 @@ class Conditions:
             stack.callback(tensor.requires_grad_, tensor.requires_grad)
             tensor.requires_grad_(held.wanted)
 
+    def _written_over(self, what: str) -> RuntimeError:
+        return RuntimeError(
+            f"the {what} of {self.name} was modified by an inplace operation between the forward "
+            "and the backward pass, which needs it as it was"
+        )
+
 
 def _counts(module: nn.Module) -> bool:
     """A BatchNorm whose forward pass is torch's own: it can be told not to count."""
-    return isinstance(module, _BatchNorm) and _is_torchs(type(module).forward)
+    return isinstance(module, _BatchNorm) and is_torchs(type(module).forward)
 
 
-def _numbers(module: nn.Module) -> dict[str, Any]:
-    """Plain attributes, such as a counter of calls."""
-    return {name: one for name, one in vars(module).items() if type(one) in PLAIN}
+def _unfilled(module: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
+    """Buffers that are registered and not there yet."""
+    for one in module.modules():
+        if not is_torchs(type(one)):
+            yield from ((one._buffers, name) for name, held in one._buffers.items() if held is None)
 
 
 def _held(module: nn.Module) -> Iterator[Held]:

@@ -8,11 +8,13 @@ their gradients need. That is four units of work where keeping activations takes
 
 F and G are any modules that keep the shape of their half. What they did in the forward pass they do
 again: dropout draws the same numbers (torch's, Python's and those of generators that a module holds
-or its code names), autocast, training or evaluation, the parameters and small buffers are as they
-were, and statistics such as BatchNorm's do not count the batch twice. What could not be done again
-is refused: modules that write into their input or draw from numpy's global random numbers, large
-buffers that change in the forward pass, parameters that change before the backward pass, tensors
-from elsewhere that need a gradient, and gradients of gradients.
+or its code reaches), autocast, training or evaluation, parameters, small buffers and attributes are
+as they were, and statistics such as BatchNorm's do not count the batch twice. What could not be
+done again is refused: modules that write into their input or draw from numpy's global random
+numbers, large buffers and tensors that change in the forward pass, parameters that change before
+the backward pass, tensors from elsewhere that need a gradient, losses of tensors that F or G keep,
+and gradients of gradients. Whatever else makes a second run another one is found by running F and G
+twice in some forward passes, the first among them.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from hotlap.models.proving import HALF_PRECISION, Proof, Turns, provable
 from hotlap.models.repeating import (
     Conditions,
     Randomness,
@@ -36,7 +39,6 @@ from hotlap.models.repeating import (
 HALVES = 2
 CHANNELS = 1
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-HALF_PRECISION = (torch.bfloat16, torch.float16)
 
 
 class ReversibleBlock(nn.Module):  # type: ignore[misc]
@@ -96,7 +98,9 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
                 "a lazy module in here does not know its shape yet; run this once under "
                 "torch.no_grad() before it is trained"
             )
-        y: torch.Tensor = _Walk.apply(list(self), x, *parameters)
+        turns = self.__dict__.setdefault("_turns", Turns())
+        proof = Proof() if turns.next() and provable(x) else None
+        y: torch.Tensor = _Walk.apply(list(self), proof, x, *parameters)
         return y
 
     def _check(self) -> None:
@@ -121,11 +125,15 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        ctx: Any, blocks: list[ReversibleBlock], x: torch.Tensor, *parameters: torch.Tensor
+        ctx: Any,
+        blocks: list[ReversibleBlock],
+        proof: Proof | None,
+        x: torch.Tensor,
+        *parameters: torch.Tensor,
     ) -> torch.Tensor:
         ctx.blocks = blocks
         ctx.parameters = parameters
-        y, ctx.conditions = _run_once(blocks, x)
+        y, ctx.conditions = _run_once(blocks, x, proof)
         ctx.save_for_backward(y)
         return y
 
@@ -135,7 +143,7 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
             found = _walk_back(ctx, gradient)
         if torch.is_grad_enabled():  # create_graph=True
             found = _Once.given(found)
-        return (None, *found)
+        return (None, None, *found)
 
 
 class _Once(torch.autograd.Function):  # type: ignore[misc]
@@ -173,7 +181,7 @@ def _walk_back(ctx: Any, gradient: torch.Tensor) -> list[torch.Tensor | None]:
         of_first = of_first + more
         first, more = _back(block.f, second, first, of_first, of_f, gradients)
         of_second = of_second + more
-    whole = torch.cat((of_first, of_second), CHANNELS) if ctx.needs_input_grad[1] else None
+    whole = torch.cat((of_first, of_second), CHANNELS) if ctx.needs_input_grad[2] else None
     return [whole, *gradients.found()]
 
 
@@ -197,7 +205,7 @@ def _untrained(y: torch.Tensor) -> torch.Tensor:
 
 
 def _run_once(
-    blocks: Sequence[ReversibleBlock], x: torch.Tensor
+    blocks: Sequence[ReversibleBlock], x: torch.Tensor, proof: Proof | None
 ) -> tuple[torch.Tensor, list[tuple[Conditions, Conditions]]]:
     """The forward pass, keeping nothing but the conditions it ran under."""
     kept = []
@@ -205,12 +213,15 @@ def _run_once(
         first, second = _own_halves(x)
         randomness = Randomness(x.device, (one for block in blocks for one in block.modules()))
         for block in blocks:
-            part, of_f = _once(block.f, second, "F", randomness)
+            part, of_f = _once(block.f, second, "F", randomness, proof)
             first = first + part
-            part, of_g = _once(block.g, first, "G", randomness)
+            part, of_g = _once(block.g, first, "G", randomness, proof)
             second = second + part
             kept.append((of_f, of_g))
-        return torch.cat((first, second), CHANNELS), kept
+        y = torch.cat((first, second), CHANNELS)
+    if proof is not None:
+        proof.check()
+    return y, kept
 
 
 def _own_halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -220,18 +231,24 @@ def _own_halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _once(
-    module: nn.Module, given: torch.Tensor, name: str, randomness: Randomness
+    module: nn.Module,
+    given: torch.Tensor,
+    name: str,
+    randomness: Randomness,
+    proof: Proof | None,
 ) -> tuple[torch.Tensor, Conditions]:
     """Runs the module and notes what it needs to run again."""
     conditions = Conditions(module, name, given)
     part = fitting(branch(module, given, name), given, name)
     conditions.close(randomness)
+    if proof is not None:
+        proof.run(module, given, part, conditions)
     return part, conditions
 
 
 def branch(module: nn.Module, given: torch.Tensor, name: str) -> torch.Tensor:
     """What the module makes of a half; that half is needed again, so it may not be written to."""
-    if given.is_inference():  # has no version to look at
+    if torch.compiler.is_compiling() or given.is_inference():  # no version to look at
         made: torch.Tensor = module(given.clone())
         return made
     version = given._version
@@ -284,7 +301,7 @@ def _refuse_others(module: nn.Module, part: torch.Tensor, known: list[torch.Tens
         if node is None or node in seen or node in ends:
             continue
         seen.add(node)
-        leaf = getattr(node, "variable", None)
+        leaf = node.variable if type(node).__name__ == "AccumulateGrad" else None
         if leaf is not None and id(leaf) not in own:
             raise RuntimeError(
                 f"{type(module).__name__} uses a tensor of shape {tuple(leaf.shape)} that needs a "
@@ -319,9 +336,9 @@ class _Gradients:
 
 def stream(x: torch.Tensor) -> torch.Tensor:
     """Under autocast F and G compute in the lower precision; the sums of many blocks do not."""
-    if torch.is_autocast_enabled(x.device.type) and x.dtype in HALF_PRECISION:
-        return x.float()
-    return x
+    if x.is_meta or not torch.is_autocast_enabled(x.device.type):
+        return x
+    return x.float() if x.dtype in HALF_PRECISION else x
 
 
 def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

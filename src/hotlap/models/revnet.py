@@ -98,7 +98,8 @@ class Padded(nn.Module):  # type: ignore[misc]
 
     def forward(self, half: torch.Tensor) -> torch.Tensor:
         if self._stride > 1:
-            half = functional.avg_pool2d(half, self._stride, ceil_mode=True)
+            odd = any(side % self._stride for side in half.shape[2:])  # torch.compile: not always
+            half = functional.avg_pool2d(half, self._stride, ceil_mode=odd)
         return functional.pad(half, (0, 0, 0, 0, *self._zeros))
 
 

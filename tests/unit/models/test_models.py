@@ -5,10 +5,11 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from hotlap.models.resnet import ResNet
 from hotlap.models.reversible import ReversibleSequential
-from hotlap.models.revnet import RevNet
+from hotlap.models.revnet import Padded, RevNet
 from hotlap.models.srresnet import SRResNet
 
 
@@ -172,3 +173,18 @@ def test_what_is_not_there_is_named(make, said):
 def test_numbers_that_make_no_network_are_named(make, said):
     with pytest.raises(ValueError, match=said):
         make()
+
+
+@pytest.mark.parametrize(("size", "rounded_up"), [((8, 6), False), ((8, 7), True)])
+def test_a_shortcut_rounds_sizes_up_only_where_it_has_to(size, rounded_up, monkeypatch):
+    """torch.compile cannot differentiate a pool that may have to."""
+    half, asked = torch.randn(2, 4, *size), []
+    pool = functional.avg_pool2d
+    monkeypatch.setattr(
+        functional,
+        "avg_pool2d",
+        lambda *given, ceil_mode: asked.append(ceil_mode) or pool(*given, ceil_mode=ceil_mode),
+    )
+    made = Padded(4, 6, 2)(half)
+    assert asked == [rounded_up]
+    assert torch.equal(made[:, 1:5], pool(half, 2, ceil_mode=True))

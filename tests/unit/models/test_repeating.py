@@ -135,6 +135,35 @@ def test_a_tensor_from_elsewhere_that_needs_a_gradient_is_refused(computed):
     ReversibleSequential(fixed)(batch().float()).sum().backward()
 
 
+class Turned(torch.autograd.Function):
+    """Keeps its input under the name that autograd has for leaves."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.variable = x
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+class Reversal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        return Turned.apply(self.inner(x))
+
+
+def test_a_function_of_the_users_is_not_taken_for_a_tensor_from_elsewhere():
+    plain, reversible = both(Reversal)
+    for model in (plain, reversible):
+        model(batch()).square().sum().backward()
+    assert_same(plain, reversible)
+
+
 def test_lazy_modules_have_to_know_their_shape_first():
     model = ReversibleSequential(ReversibleBlock(nn.LazyConv2d(4, 1), nn.Conv2d(4, 4, 1)))
     x = batch().float()

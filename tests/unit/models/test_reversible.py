@@ -180,7 +180,7 @@ def test_autocast_is_the_forward_passes_and_the_stream_stays_float():
             y = model(batch(dtype=torch.float32))
         y.float().square().mean().backward()  # outside autocast, as scripts do it
     assert set(seen) == {torch.bfloat16}
-    assert len(seen) == 3
+    assert len(seen) == 4  # in both passes, and in the first steps once more
     assert y.dtype == torch.float32
     for one, other in zip(plain.parameters(), reversible.parameters(), strict=True):
         torch.testing.assert_close(other.grad, one.grad, rtol=0.1, atol=0.02)
@@ -342,6 +342,13 @@ def test_it_is_right_inside_a_compiled_model():
     plain, reversible = both(2)
     model = torch.compile(nn.Sequential(nn.Identity(), reversible), backend="eager")
     assert_close(gradients(model, batch()), gradients(plain, batch()))
+
+
+def test_a_block_by_itself_is_compiled_in_one_piece():
+    (block,) = blocks(1)
+    x = batch(dtype=torch.float32)
+    compiled = torch.compile(block, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), block(x))
 
 
 def test_it_can_be_copied_and_saved():
