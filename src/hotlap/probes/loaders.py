@@ -85,6 +85,10 @@ class LoaderWatch:
     def trained_on(self, loader: int) -> None:
         self.trained[loader] = self.trained.get(loader, 0) + 1
 
+    def not_trained_on(self, loader: int) -> None:
+        """After all."""
+        self.trained.pop(loader, None)
+
     @property
     def asks_for_cpu(self) -> bool:
         """Reading the CPU clock is felt: not where fetch after fetch takes no time."""
