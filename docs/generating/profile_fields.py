@@ -25,9 +25,11 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "that pass.",
         "loaders": "The DataLoaders that were iterated, the one that fed most training first. At "
         "most 8.",
-        "epoch_start_seconds": "What a step takes more when a DataLoader is started in it. Null "
-        "where no such step, or no other step, was seen.",
+        "epoch_start_seconds": "What a step takes more when a DataLoader is started in it. Where "
+        "every step starts one with new workers: what it waits for its input, less what making "
+        "batches took. Null where no such step was seen, or nothing to compare it with.",
         "epoch_start_share": "What starting DataLoaders takes of the training time seen.",
+        "starting_share": "How many of the steps start a DataLoader. Null where no step was seen.",
         "input_cpu_share": "How much of the waiting for input was CPU work, running or waiting for "
         "a core: of the time workers make batches where there are any, else of the waiting "
         "thread's.",

@@ -207,6 +207,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     loaders: tuple[Loader, ...]
     epoch_start_seconds: float | None  # extra time of a step in which a loader was started
     epoch_start_share: float | None  # of all training time
+    starting_share: float | None = None  # of the steps: those in which a loader was started
     input_cpu_share: float | None  # how much of waiting for input was burning CPU
     input_making_share: float | None = None  # of the workers' time: making batches
     lines: dict[str, tuple[Line, ...]]

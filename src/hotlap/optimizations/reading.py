@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 NO_DEVICE = "training runs on the CPU"
 FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
+EACH_STEP = 0.95  # of the steps
 MAKING_BELOW = 0.5  # of the workers' time: what training waits for is not the making of batches
 HAND_OVER_SECONDS = 1e-3  # that a batch takes from one process to another, roughly
 
@@ -58,6 +59,20 @@ def restarts(record: Record) -> float:
     if found is None or found.workers == 0 or found.persistent_workers:
         return 0.0
     return (record.epoch_start_share or 0.0) if record.epoch_start_seconds is not None else 0.0
+
+
+def starts_each_step(record: Record) -> bool:
+    """Whether the training loader is started anew in each step."""
+    return record.starting_share is not None and record.starting_share >= EACH_STEP
+
+
+def leaves_iterators(record: Record) -> bool:
+    """Whether a step starts the loader for a part of its batches, as `next(iter(loader))` does."""
+    found, samples = loader(record), record.step.samples
+    if found is None or not (found.batches and found.batch_size and samples):
+        return False
+    batches = samples / found.batch_size / max(1, len(record.ranks))
+    return starts_each_step(record) and found.batches > 1 and batches <= found.batches / 2
 
 
 def hands_over(record: Record) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _TICKS = os.sysconf("SC_CLK_TCK")
 SHORT = 1e-4  # seconds: what came as fast waited for nobody
 MANY = 16
+MOST_CREWS = 500
 
 
 class LoaderWatch:
@@ -37,6 +38,8 @@ class LoaderWatch:
         self.workers_cpu_seconds = 0.0
         self.workers_making_seconds = 0.0
         self.workers_wall_seconds = 0.0
+        self.crews_making: list[float] = []  # seconds, of workers started within phases windows
+        self._crews: list[tuple[int, list[int]]] = []  # loader, its new workers
         self._window: dict[int, tuple[float, float]] = {}
         self._window_start = 0.0
         self._ready_before = (0.0, 0.0)
@@ -74,6 +77,9 @@ class LoaderWatch:
         }
 
     def started(self, loader: Any, iterator: Any, seconds: float) -> None:
+        if iterator not in self.iterators:
+            self._crews.append((id(loader), _workers(iterator)))
+            del self._crews[:-MOST_CREWS]
         self.iterators.add(iterator)
         self.facts[id(loader)] = self.describe(loader)
 
@@ -84,6 +90,10 @@ class LoaderWatch:
 
     def trained_on(self, loader: int) -> None:
         self.trained[loader] = self.trained.get(loader, 0) + 1
+
+    def not_trained_on(self, loader: int) -> None:
+        """After all."""
+        self.trained.pop(loader, None)
 
     @property
     def asks_for_cpu(self) -> bool:
@@ -103,6 +113,7 @@ class LoaderWatch:
 
     def open_window(self) -> None:
         """Called by the training thread, as `close_window` is."""
+        self._crews = []
         self._window = self._read_workers()
         self._window_start = time.perf_counter()
         self._ready_before = _scheduled("thread-self")
@@ -117,6 +128,7 @@ class LoaderWatch:
                 self.workers_making_seconds += making - self._window[pid][1]
                 self.workers_wall_seconds += wall
         self._window = {}
+        self._read_crews()
         # On a busy machine a thread that has work waits for a core: that is not waiting on storage.
         ran, queued = _scheduled("thread-self")
         ran, queued = ran - self._ready_before[0], queued - self._ready_before[1]
@@ -140,14 +152,18 @@ class LoaderWatch:
             found[pid] = burned, making[pid]
         return found
 
+    def _read_crews(self) -> None:
+        """How long new workers of loaders that train made batches: the longest of each crew."""
+        crews = [pids for loader, pids in self._crews if pids and loader in self.trained]
+        if self.notes is None or not crews:
+            return
+        making = self.notes.making([pid for pids in crews for pid in pids], under_way=False)
+        for pids in crews:
+            self.crews_making.append(max(making.get(pid, 0.0) for pid in pids))
+
     def workers(self) -> list[int]:
         """The process numbers of those that serve loaders now."""
-        workers = [
-            getattr(worker, "pid", None)
-            for iterator in list(self.iterators)
-            for worker in getattr(iterator, "_workers", ())
-        ]
-        return [pid for pid in workers if pid is not None]
+        return [pid for iterator in list(self.iterators) for pid in _workers(iterator)]
 
     def summary(self) -> list[dict[str, Any]]:
         """The loaders that were iterated, the one that fed most training first."""
@@ -182,7 +198,15 @@ class LoaderWatch:
             "workers_making_share": (
                 min(1.0, making / self.workers_wall_seconds) if known else None
             ),
+            "new_workers_making_seconds": (
+                sum(self.crews_making) / len(self.crews_making) if self.crews_making else None
+            ),
         }
+
+
+def _workers(iterator: Any) -> list[int]:
+    found = [getattr(worker, "pid", None) for worker in getattr(iterator, "_workers", ())]
+    return [pid for pid in found if pid is not None]
 
 
 def asked_for(iterator: Any) -> int | None:

@@ -88,7 +88,7 @@ class Recorder:
         self.pid = os.getpid()
         self._thread: int | None = None
         self._rounds = Rounds()
-        self._tally = Tally(self.loaders.trained_on)
+        self._tally = Tally(self.loaders.trained_on, self.loaders.not_trained_on)
         self._in_forward = False
         self.in_optimizer = False
         self._in_backward = False
@@ -148,7 +148,7 @@ class Recorder:
             self.note("batch", problem)
         loader = getattr(iterator, "_hotlap_loader", 0)
         self.loaders.fetched(loader, self._thread)
-        self._tally.tell((FETCHED, samples, loader, False))
+        self._tally.tell((FETCHED, samples, loader, not self._is_grad_enabled()))
         if len(self._tally.told) > MOST_TOLD:  # batches and no steps: it is not training
             self.catch_up()
             self._tally.closed()

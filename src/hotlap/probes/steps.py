@@ -10,8 +10,11 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
+from hotlap.probes.company import Company
+
 HISTORY = 64
 ENOUGH_TO_TELL = 48
+AHEAD = 2  # batches: more are fetched before the first step by an evaluation only
 
 STEP = "step"
 EPOCH = "epoch"  # a loader was started anew within the step
@@ -69,7 +72,7 @@ class Rounds:
         return [key for key in recent if counts[key] <= rarest + 1][-1]
 
 
-Told = tuple[str, Any, Any, bool]
+Told = tuple[str, Any, Any, bool]  # the last: fetched without gradients, or called as a replay
 FETCHED, TRAINED, LOOKED, CALLED, ENDED = "fetched", "trained", "looked", "called", "ended"
 
 
@@ -77,11 +80,20 @@ class Tally:
     """What happened since the last step boundary.
 
     Hooks that stand on the way of every step only tell (`tell`): what it comes to is worked out
-    when somebody asks. `on_trained` hears of each loader whose batch was trained on.
+    when somebody asks. `on_trained` hears of each loader whose batch was trained on, `on_mistaken`
+    of one where that turned out not to be so.
     """
 
-    def __init__(self, on_trained: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_trained: Callable[[int], None] | None = None,
+        on_mistaken: Callable[[int], None] | None = None,
+    ) -> None:
         self._on_trained = on_trained
+        self._on_mistaken = on_mistaken
+        self._company = Company()
+        self._blind: set[int] = set()  # loaders whose last batch was fetched without gradients
+        self._trains_blind = False  # as somebody does who fetches ahead of the training
         self.told: list[Told] = []
         self.tell: Callable[[Told], None] = self.told.append
         self.pending: dict[int, list[int | None]] = {}  # loader -> batches not yet trained on
@@ -96,12 +108,17 @@ class Tally:
     def _start(self) -> None:
         self.samples = 0
         self.idle_fetches = 0
+        self._had_guests = False
         self._forwards: dict[int, int] = {}
 
-    def fetched(self, samples: int | None, loader: int) -> None:
+    def fetched(self, samples: int | None, loader: int, *, blind: bool = False) -> None:
+        """`blind`: while gradients were disabled, as an evaluation does."""
         if self._looked_at is not None:
-            self.idle_fetches += len(self.pending.pop(self._looked_at, ()))
+            self._drop(self._looked_at)
             self._looked_at = None
+        if blind != (loader in self._blind):
+            self._drop(loader)  # it served something else until now
+            self._blind ^= {loader}
         self.pending.setdefault(loader, []).append(samples)
         self._last_loader = loader
 
@@ -120,18 +137,47 @@ class Tally:
         """Each loader's oldest batch is trained on now; returns the loaders, several if zipped."""
         self._looked_at = None
         if not self._trains:  # nobody was seen to look at batches before the model was known
-            self._trains = True
-            for loader, batches in self.pending.items():
-                if len(batches) > 1 and loader != self._last_loader:
-                    batches.clear()
-        loaders = [loader for loader, batches in self.pending.items() if batches]
+            self._begin_training()
+        loaders = self._without_looks([key for key, batches in self.pending.items() if batches])
+        if not loaders:
+            return []
+        loaders, guests = self._company.meet(loaders)
+        self._show_out(guests)
         for loader in loaders:
             samples = self.pending[loader].pop(0)
             self.uses_loader |= samples is not None
             self.samples += samples or 0
             if self._on_trained is not None:
                 self._on_trained(loader)
+        for loader in self._company.mistaken():
+            if self._on_mistaken is not None:
+                self._on_mistaken(loader)
         return loaders
+
+    def _begin_training(self) -> None:
+        self._trains = True
+        for loader, batches in self.pending.items():
+            if len(batches) > 1 and loader != self._last_loader:
+                batches.clear()
+        there = {key: len(batches) for key, batches in self.pending.items() if batches}
+        ahead = 0 < max(there.values(), default=0) <= AHEAD
+        self._trains_blind = ahead and there.keys() <= self._blind
+
+    def _without_looks(self, loaders: list[int]) -> list[int]:
+        """What was fetched without gradients is not for training, unless all of it is."""
+        blind = [loader for loader in loaders if loader in self._blind]
+        if not blind or (self._trains_blind and blind == loaders):
+            return loaders
+        self._show_out(blind)
+        return [loader for loader in loaders if loader not in self._blind]
+
+    def _show_out(self, guests: list[int]) -> None:
+        self._had_guests |= bool(guests)
+        for loader in guests:
+            self._drop(loader)
+
+    def _drop(self, loader: int) -> None:
+        self.idle_fetches += len(self.pending.pop(loader, ()))
 
     def drop_pending(self) -> None:
         """Forgets a batch fetched ahead: the window it belongs to is over."""
@@ -141,15 +187,15 @@ class Tally:
     def closed(self) -> list[tuple[int | None, str]]:
         """Of each step whose end was told: its samples (None when unknown) and its kind."""
         steps = []
-        for what, first, second, replay in self.told:
+        for what, first, second, flag in self.told:
             if what == FETCHED:
-                self.fetched(first, second)
+                self.fetched(first, second, blind=flag)
             elif what == TRAINED:
                 self.backward()
             elif what == LOOKED:
                 self.looked()
             elif what == CALLED:
-                self.forward(first, second, replay=replay)
+                self.forward(first, second, replay=flag)
             else:
                 steps.append(self._close(plain=True))
         self.told.clear()
@@ -171,9 +217,11 @@ class Tally:
         for loader, batches in self.pending.items():  # one may have been fetched ahead
             self.idle_fetches += max(0, len(batches) - 1)
             self.pending[loader] = batches[-1:]
-        if (self.evaluated and not plain) or self.idle_fetches >= 2:
+        started = self.loader_started and not plain
+        evaluated = (self.evaluated and not plain) or (started and self._had_guests)
+        if evaluated or self.idle_fetches >= 2:
             kind = EVALUATION
-        elif self.loader_started and not plain:
+        elif started:
             kind = EPOCH
         else:
             kind = STEP

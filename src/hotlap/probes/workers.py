@@ -59,8 +59,11 @@ class Notes:
         except (OSError, ValueError):
             self._page = None
 
-    def making(self, pids: Iterable[int]) -> dict[int, float]:
-        """Seconds each of these workers has spent making batches, as far as it has told."""
+    def making(self, pids: Iterable[int], *, under_way: bool = True) -> dict[int, float]:
+        """Seconds each of these workers has spent making batches, as far as it has told.
+
+        `under_way`: with the batch it is at; one that may have ended is at none.
+        """
         try:
             slots = self._path.read_bytes()
         except OSError:
@@ -69,7 +72,7 @@ class Notes:
         for pid in pids:
             known, total, begun = _SLOT.unpack_from(slots, pid % SLOTS * _SLOT.size)
             if known == pid:
-                found[pid] = total + (now - begun if begun else 0.0)
+                found[pid] = total + (now - begun if begun and under_way else 0.0)
         return found
 
 

@@ -21,7 +21,8 @@ Where less than a millisecond is waited for a batch, workers make it worse: a ba
 long from one process to another. Fetch the samples of a batch at once (`__getitems__`, or slices of
 tensors), or keep them on the device (`hotlap.data.DeviceDataset`). Where workers are there already
 and spend less than half of their time making batches, use fewer of them, or none. Where most of the
-time goes to starting workers for each epoch, keep them (`persistent_workers=True`).
+time goes to starting workers for each epoch, keep them (`persistent_workers=True`); for each step,
+see [loader-restart](loader-restart.md).
 """
 
 from __future__ import annotations
@@ -77,10 +78,11 @@ def _evidence(record: Record, waited: float, loader: Loader | None) -> str:
 def _advice(record: Record, loader: Loader | None) -> str:
     if loader is None:
         return "Fetch the next batch while the current one trains."
-    if reading.restarts(record) >= MOSTLY:
+    if _waits_for_restarts(record):
+        when = "in each step" if reading.starts_each_step(record) else "with each epoch"
         return (
-            "Pass persistent_workers=True to this DataLoader: most of the wait is for workers that "
-            "start anew with each epoch."
+            f"{keeping_workers(record, loader)}: most of the wait is for workers that start anew "
+            f"{when}."
         )
     if not loader.workers and reading.waits_briefly(record):
         return f"Workers would take longer to hand a batch over than it takes: {_at_once(record)}."
@@ -95,13 +97,31 @@ def _advice(record: Record, loader: Loader | None) -> str:
     return f"Pass {argument} to this DataLoader."
 
 
+def _waits_for_restarts(record: Record) -> bool:
+    """Whether most of the wait is for workers that are started anew."""
+    taken = reading.restarts(record)
+    return taken > 0 and taken >= MOSTLY * (record.phases["input"].share or 0.0)
+
+
+def keeping_workers(record: Record, loader: Loader) -> str:
+    """What to do so that workers are not started over and over."""
+    if reading.leaves_iterators(record):
+        return (
+            "Call iter() on this DataLoader once, before the loop, and next() on that in each "
+            "step; or pass num_workers=0"
+        )
+    if reading.starts_each_step(record) and loader.batches == 1:
+        return "Pass num_workers=0 to this DataLoader, whose one batch no worker can make ahead"
+    return "Pass persistent_workers=True to this DataLoader"
+
+
 def takes_workers_away(record: Record, loader: Loader) -> bool:
     """Whether the advice is to do without workers: then none need to be kept."""
     share = record.phases["input"].share
     return (
         share is not None
         and share >= LEAST_SHARE
-        and reading.restarts(record) < MOSTLY
+        and not _waits_for_restarts(record)
         and reading.hands_over(record)
         and loader_workers.needed(record) == 0 < loader.workers
     )

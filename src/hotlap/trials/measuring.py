@@ -194,8 +194,9 @@ def as_run(measured: Measured, folder: TrialFolder, *, cold: bool, seed: int = 0
         one for one in measured.raws if any(rank.pid == one["pid"] for rank in record.ranks)
     )
     windows = _window_means(main)
-    step = stats.median(windows) if windows else record.step.mean_seconds
-    step += _epoch_share(record)
+    step = record.step.mean_seconds
+    if windows:  # else each step starts a loader, and that is in it
+        step = stats.median(windows) + _epoch_share(record)
     samples = record.step.samples
     return Run(
         step_seconds=step,

@@ -56,6 +56,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         loaders=tuple(msgspec.convert(loader, Loader) for loader in main["loaders"]),
         epoch_start_seconds=_epoch_start(main)[0],
         epoch_start_share=_epoch_start(main)[1],
+        starting_share=_starting(main)[0],
         input_cpu_share=_input_cpu(main),
         input_making_share=main["input_cpu"].get("workers_making_share"),
         lines={
@@ -327,16 +328,35 @@ def _waits(raw: Raw, step: Step) -> tuple[Wait, ...]:
 
 def _epoch_start(raw: Raw) -> tuple[float | None, float | None]:
     """What a step costs more when a loader is started in it, and its share of training time."""
+    share, rows = _starting(raw)
+    if not share:
+        return None, None
+    if share == 1:
+        return _each_start(raw)
+    extra = _extra_seconds(rows)
+    return extra / (share * len(rows)), extra / sum(row["seconds"] for row in rows)
+
+
+def _starting(raw: Raw) -> tuple[float | None, list[Raw]]:
+    """The share of the steps in which a loader was started, and these steps."""
     rows = [
         row
         for row in _rows(raw, "bare", "phases")
         if not row["disturbed"] and row["kind"] != "evaluation"
     ]
     starts = sum(row["kind"] == "epoch" for row in rows)
-    if not starts or starts == len(rows):
+    return (starts / len(rows) if rows else None), rows
+
+
+def _each_start(raw: Raw) -> tuple[float | None, float | None]:
+    """Where every step starts workers: the wait for input that is not for making batches."""
+    making = raw["input_cpu"].get("new_workers_making_seconds")
+    rows = [row for row in _counted(raw, "phases") if row.get("phases")]
+    if making is None or not rows:
         return None, None
-    extra = _extra_seconds(rows)
-    return extra / starts, extra / sum(row["seconds"] for row in rows)
+    waits = [max(0.0, row["phases"].get("input", 0.0) - making) for row in rows]
+    share = sum(waits) / max(1e-9, sum(row["seconds"] for row in rows))
+    return share * stats.mean([row["seconds"] for row in _counted(raw)]), share
 
 
 def _input_cpu(raw: Raw) -> float | None:

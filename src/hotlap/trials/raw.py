@@ -53,6 +53,7 @@ class _InputCpu(msgspec.Struct):
     wait_cpu_share: float | None
     workers_cpu_share: float | None
     workers_making_share: float | None = None
+    new_workers_making_seconds: float | None = None
 
 
 class _Memory(msgspec.Struct):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from hotlap.probes.loaders import MANY, SHORT, LoaderWatch
+from hotlap.probes.workers import Notes
 
 
 def facts(loader):
@@ -90,6 +91,7 @@ def test_waiting_is_told_apart_only_where_there_was_any():
         "wait_cpu_share": 0.25,
         "workers_cpu_share": 0.75,
         "workers_making_share": 0.5,
+        "new_workers_making_seconds": None,
     }
 
 
@@ -242,3 +244,24 @@ def test_a_loader_in_the_place_of_one_thrown_away_is_described_by_itself():
     watch.facts[id(new)] = watch.describe(gone)  # as if it had lived at this address
     watch.started(new, iter(new), 0.0)
     assert watch.facts[id(new)]["batch_size"] == 4
+
+
+def test_what_new_workers_made_is_told_of_loaders_that_train(tmp_path):
+    notes = Notes(tmp_path)
+    watch = LoaderWatch(notes)
+    training, evaluation = Loader(), Loader()
+    watch.trained_on(id(training))
+    watch.open_window()
+    kept = []
+    for pid, loader in ((41, training), (42, training), (43, evaluation)):
+        iterator = Iterator()
+        iterator._workers = [SimpleNamespace(pid=pid), SimpleNamespace(pid=None)]
+        for _ in range(2):  # workers that persist are started once
+            watch.started(loader, iterator, 0.0)
+        kept.append(iterator)
+    told = {41: 0.1, 42: 0.3, 43: 9.0}
+    notes.making = lambda pids, *, under_way=True: {pid: told[pid] for pid in pids}
+    watch._read_crews()
+    assert watch.crews_making == [0.1, 0.3]
+    assert watch.split()["new_workers_making_seconds"] == pytest.approx(0.2)
+    assert LoaderWatch().split()["new_workers_making_seconds"] is None

@@ -154,6 +154,20 @@ def test_starting_an_epoch_is_not_part_of_a_plain_step() -> None:
     assert measuring._window_means(one) == pytest.approx([0.01])
 
 
+def test_a_start_in_every_step_is_counted_once(folder: TrialFolder) -> None:
+    watched = window("phases", 1.0, 1.0, kind="epoch")
+    for row in watched["intervals"]:
+        row["phases"] = {"input": 0.9, "forward": 0.1}
+    shares = {"wait_cpu_share": None, "workers_cpu_share": None}
+    making = {**shares, "new_workers_making_seconds": 0.1}
+    one = raw(window("bare", 1.0, 1.0, kind="epoch"), watched, input_cpu=making)
+    record = merged(one)
+    assert record.epoch_start_seconds == pytest.approx(0.8)
+    outcome = Outcome(code=0, stopped="enough", seconds=9.0)
+    measured = Measured(outcome=outcome, record=record, raws=[one], applied={}, refused={})
+    assert measuring.as_run(measured, folder, cold=False).step_seconds == 1.0
+
+
 def test_a_trials_folder_is_named_for_its_recipe() -> None:
     recipe = Recipe({"compile": {"mode": "reduce-overhead"}, "threads": {"threads": 1}})
     assert measuring.slug(recipe) == "threads-1-compile-reduce-overhead"

@@ -74,6 +74,22 @@ def test_where_every_step_starts_a_loader_there_is_nothing_to_compare_with():
     record = merged(raw(window("bare", row(kind="epoch"), row(kind="epoch"))))
     assert record.step.count == 2
     assert (record.epoch_start_seconds, record.epoch_start_share) == (None, None)
+    assert record.starting_share == 1
+
+
+def test_where_every_step_starts_workers_the_wait_that_makes_no_batch_is_for_them():
+    split = {"input": 0.9, "forward": 0.1}
+    windows = (
+        window("bare", row(2.0, kind="epoch"), row(2.0, kind="epoch")),
+        window("phases", row(1.0, kind="epoch", phases=split)),
+    )
+    shares = {"wait_cpu_share": None, "workers_cpu_share": None}
+    found = raw(*windows, input_cpu={**shares, "new_workers_making_seconds": 0.2})
+    record = merged(found)
+    assert record.epoch_start_share == pytest.approx(0.7)
+    assert record.epoch_start_seconds == pytest.approx(1.4)
+    slow = raw(*windows, input_cpu={**shares, "new_workers_making_seconds": 5.0})
+    assert merged(slow).epoch_start_share == 0
 
 
 def test_a_run_too_short_for_a_bare_window_is_judged_by_its_warm_up():
