@@ -186,7 +186,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "line": "The line in that file.",
     },
     records.Rank: {
-        "rank": "Its rank as the launcher said. Null outside a distributed run.",
+        "rank": "Its rank, as torch.distributed or the launcher said. Null outside a "
+        "distributed run.",
         "pid": "Its process.",
         "steps": "The number of steps it was seen to take.",
         "median_seconds": "Its median step.",

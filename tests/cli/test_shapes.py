@@ -15,7 +15,6 @@ PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "package/train.py": ("python", "-m", "package.train"),
     "ddp.py": ("torchrun", "--nproc-per-node", "2", "ddp.py"),
-    "ddp_slow_rank.py": ("torchrun", "--nproc-per-node", "2", "ddp_slow_rank.py"),
     "launch.sh": ("bash", "launch.sh"),
     "accelerate_loop.py": (
         *("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1"),

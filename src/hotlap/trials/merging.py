@@ -38,7 +38,9 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     measured = [raw for raw in raws if _counted(raw)]
     if not measured:
         return None
-    distributed = any((raw.get("world_size") or 1) > 1 for raw in measured)
+    distributed = _one_world(measured)
+    if not distributed and len(measured) > 1:  # whatever each is called elsewhere
+        measured = [{**raw, "rank": None} for raw in measured]
     ranks = tuple(_rank(raw) for raw in sorted(measured, key=_rank_order))
     main = _telling(measured)
     kernels = msgspec.convert(main["kernels"], Kernels) if main["kernels"] else None
@@ -67,12 +69,23 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         optimizers=tuple(msgspec.convert(one, Optimizer) for one in main["optimizers"]),
         models=tuple(main["models"]),
         ranks=ranks,
-        losses=tuple(main["losses"]),
+        # Always of the same rank, so that two runs can be compared.
+        losses=tuple(_first(measured)["losses"]),
         step_seconds=tuple(row["seconds"] for row in _rows(main, "bare", "warmup")),
         environment={**main["environment"], **machine.describe(), "world_size": len(measured)},
         ending=ending,
         problems=tuple(main["problems"]),
     )
+
+
+def _one_world(raws: Sequence[Raw]) -> bool:
+    """Whether they are ranks of one distributed run, not processes that train side by side."""
+    numbers = {raw["rank"] for raw in raws if (raw.get("world_size") or 1) > 1}
+    return len(numbers - {None}) == len(raws)
+
+
+def _first(raws: Sequence[Raw]) -> Raw:
+    return min(raws, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
 
 
 def _telling(raws: Sequence[Raw]) -> Raw:
@@ -81,7 +94,7 @@ def _telling(raws: Sequence[Raw]) -> Raw:
     Ranks wait for each other in the backward pass, so only the rank that keeps the others waiting
     shows what the time is spent on.
     """
-    first = min(raws, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
+    first = _first(raws)
     own = {raw["pid"]: _rank(raw).own_seconds for raw in raws}
     if len(raws) < 2 or any(seconds is None for seconds in own.values()):
         return first
