@@ -191,7 +191,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "pid": "Its process.",
         "steps": "The number of steps it was seen to take.",
         "median_seconds": "Its median step.",
-        "own_seconds": "Its mean step without the backward pass, where ranks wait for each other.",
+        "own_seconds": "Its mean step without waiting for others: without the backward pass or, "
+        "where they take longer, the collectives.",
     },
     records.Ending: {
         "code": "The exit code of the command. Null where a signal ended it.",

@@ -166,7 +166,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     steps: int
     median_seconds: float
-    own_seconds: float | None  # without the backward pass, where ranks wait for each other
+    own_seconds: float | None  # without the backward pass or, if longer, collectives
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,8 +91,8 @@ def _first(raws: Sequence[Raw]) -> Raw:
 def _telling(raws: Sequence[Raw]) -> Raw:
     """The process whose step explains the others': the slowest where one clearly is, else rank 0.
 
-    Ranks wait for each other in the backward pass, so only the rank that keeps the others waiting
-    shows what the time is spent on.
+    Ranks wait for each other, so only the rank that keeps the others waiting shows what the time
+    is spent on.
     """
     first = _first(raws)
     own = {raw["pid"]: _rank(raw).own_seconds for raw in raws}
@@ -363,11 +363,14 @@ def _input_cpu(raw: Raw) -> float | None:
 def _rank(raw: Raw) -> Rank:
     rows = [row["phases"] for row in _counted(raw, "phases") if row.get("phases")]
     # Their mean: what one rank does every few steps keeps the others waiting as well.
-    own = [sum(s for name, s in row.items() if name != "backward") for row in rows]
+    whole = stats.mean([sum(row.values()) for row in rows]) if rows else None
+    backward = stats.mean([row.get("backward", 0.0) for row in rows]) if rows else 0.0
+    # Ranks wait for each other in the backward pass; what it has no room for they wait elsewhere.
+    waited = max(backward, float((raw["kernels"] or {}).get("communication_seconds") or 0.0))
     return Rank(
         rank=raw["rank"],
         pid=raw["pid"],
         steps=raw["steps"],
         median_seconds=_step(raw).median_seconds,
-        own_seconds=stats.mean(own) if own else None,
+        own_seconds=max(0.0, whole - waited) if whole is not None else None,
     )

@@ -279,6 +279,17 @@ def test_a_rank_that_works_in_bursts_is_the_slowest():
     assert record.phases["input"].share == pytest.approx(1.0)  # those of the rank that sleeps
 
 
+def test_a_rank_that_waits_for_others_outside_the_backward_pass_is_not_the_slowest():
+    def waiting(number, seconds):
+        kernels = {"steps": 4, "communication_seconds": seconds}
+        return rank(number, own=0.9, kernels=kernels, models=[f"Rank{number}"])
+
+    record = merged(waiting(0, 0.6), waiting(1, 0.08))
+    assert [one.own_seconds for one in record.ranks] == pytest.approx([0.4, 0.9])
+    assert slow_rank.slowest(record).rank == 1
+    assert record.models == ("Rank1",)
+
+
 def test_ranks_that_are_alike_are_told_by_the_first():
     first, second = rank(0, models=["First"]), rank(1, own=0.52, models=["Second"])
     assert merged(second, first).models == ("First",)
