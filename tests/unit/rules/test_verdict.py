@@ -70,6 +70,16 @@ def on_device(phases, *, busy=None, kernels=0.0, communication=0.0, waits=()):
     )
 
 
+def line(number, samples, of, function="log"):
+    return Line(
+        file="/home/user/train.py",
+        line=number,
+        function=function,
+        share=samples / of,
+        samples=samples,
+    )
+
+
 CPU = {
     "input": on_cpu({"input": 0.7, "forward": 0.3}, work=0.3),
     "compute": on_cpu({"input": 0.2, "forward": 0.4, "backward": 0.4}, work=0.7),
@@ -200,6 +210,37 @@ def test_operators_outside_the_phases_are_work_too():
     assert attribute(made)["other"] == pytest.approx(0.1)
 
 
+BUSY = {"forward": 0.05, "backward": 0.05, "other": 0.8}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        on_cpu({**BUSY, "input": 0.1}, work=0.1, outside=0.75),
+        on_device({**BUSY, "input": 0.1}, busy={**BUSY, "other": 0.75}),
+    ],
+)
+def test_tensor_operations_between_the_phases_are_computing_to_verdict_and_finding_alike(made):
+    made = msgspec.structs.replace(made, lines={"other": (line(8, 50, 63),)})
+    assert judge(made).bottleneck == "compute"
+    found = slow_user_code.check(made, judge(made))
+    assert found.summary == "75 % of the step is tensor operations between the phases."
+    assert (found.line, "DataLoader's workers" in found.advice) == (8, True)
+
+
+def test_of_python_and_tensor_operations_between_the_phases_the_larger_is_told():
+    made = on_cpu({**BUSY, "input": 0.1}, work=0.1, outside=0.2)
+    found = slow_user_code.check(made, judge(made))
+    assert found.summary == "60 % of the step is the script's own code between the phases."
+    assert judge(made).shares["other"] == pytest.approx(0.6)
+
+
+def test_a_step_that_is_one_compiled_call_is_not_the_scripts_own_code():
+    made = on_cpu({"other": 0.9, "optimizer": 0.1}, outside=0.85)
+    assert judge(made).bottleneck == "compute"
+    assert slow_user_code.check(made, judge(made)) is None
+
+
 def test_waiting_wins_over_computing_from_a_fifth_of_the_step():
     def waiting(held):
         phases = {"forward": 0.7, "other": 0.3}
@@ -239,16 +280,6 @@ def test_the_line_that_costs_most_is_named():
     line = Line(file="/home/user/train.py", line=42, function="log", share=0.9, samples=90)
     made = msgspec.structs.replace(CPU["other"], lines={"other": (line,)})
     assert "mostly at train.py:42" in judge(made).sentence
-
-
-def line(number, samples, of, function="log"):
-    return Line(
-        file="/home/user/train.py",
-        line=number,
-        function=function,
-        share=samples / of,
-        samples=samples,
-    )
 
 
 def test_what_stands_between_model_and_backward_pass_is_between_the_phases_too():
