@@ -160,6 +160,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "function": "The function.",
         "share": "Its share of the samples in this phase.",
         "samples": "The number of samples.",
+        "in_torch": "Of these, those in which torch's own code was running, called from there.",
     },
     records.Wait: {
         "what": "The call that waits, for example `.item()`.",

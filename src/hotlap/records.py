@@ -112,6 +112,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     function: str
     share: float  # of the phase it was seen in
     samples: int
+    in_torch: int = 0  # of these, those in which torch was running what the line calls
 
 
 class Loader(msgspec.Struct, frozen=True, kw_only=True):

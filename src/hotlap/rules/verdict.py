@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hotlap import units
 from hotlap.optimizations import reading
 from hotlap.records import Finding, Line, Record, Verdict, as_told
@@ -105,8 +107,15 @@ def _scale(record: Record) -> float:
 
 
 def sampled(record: Record, where: str) -> tuple[list[Line], int]:
-    """Its lines, the busiest first, and how many samples were taken there in all."""
+    """Its lines, the busiest first, and how many samples were taken there in all.
+
+    A line inside the model counts as far as it runs by itself: what is in torch is the model's
+    computing, whether the line calls a layer or the backward pass.
+    """
     lines = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
+    if where == INSIDE:
+        alone = [msgspec.structs.replace(one, samples=one.samples - one.in_torch) for one in lines]
+        lines = [line for line in alone if line.samples > 0]
     taken = 0.0
     for name in _PHASES[where]:
         one = next((line for line in record.lines.get(name, ()) if line.share), None)
@@ -147,14 +156,18 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     lost = scale * sum(kernels.lost_seconds.get(name, 0.0) for name in names)
     overhead = max(0.0, model - communication - work)
     launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION + lost)
+    # What operators took beyond their usual time they spent waiting for a core.
+    usual = sum(kernels.big_seconds.get(name, 0.0) for name in names)
+    beyond = scale * (sum(kernels.operator_seconds.get(name, 0.0) for name in names) - usual)
+    own = min(overhead - min(overhead, max(launch, beyond)), _outside_torch(record))
     outside = operators_between(record)
     return {
         "input": phases["input"],
         "optimizer": phases["optimizer"],
         "communication": communication,
         "launch": launch,
-        "compute": min(work, model - communication) + outside,
-        "other": phases["other"] - outside + overhead - launch,
+        "compute": min(work, model - communication) + overhead - launch - own + outside,
+        "other": phases["other"] - outside + own,
     }
 
 
@@ -177,6 +190,7 @@ def _on_device(record: Record, phases: dict[str, float]) -> dict[str, float]:
     left = idle_model + idle_update + idle_other - sync
     cap = (kernels.kernels or 0.0) * LAUNCH_SECONDS_PER_OPERATION
     launch = min(left, idle_model + idle_update, cap)
+    launch += max(0.0, left - launch - idle_other - _outside_torch(record))
     return {
         "input": phases["input"],
         "transfer": phases["transfer"],
@@ -187,6 +201,19 @@ def _on_device(record: Record, phases: dict[str, float]) -> dict[str, float]:
         "communication": communication,
         "other": max(0.0, left - launch),
     }
+
+
+def _outside_torch(record: Record) -> float:
+    """The most that the script's own code can have taken of forward and backward.
+
+    Where a sample was taken in torch's own code, called from the script, it was not the script's.
+    """
+    seconds = 0.0
+    for name in ("forward", "backward"):
+        lines = [line for line in record.lines.get(name, ()) if line.samples]
+        in_torch = sum(line.share * line.in_torch / line.samples for line in lines)
+        seconds += max(0.0, 1.0 - in_torch) * (record.phases[name].seconds or 0.0)
+    return seconds
 
 
 def _detail(record: Record) -> str | None:
