@@ -162,6 +162,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "function": "The function.",
         "share": "Its share of the samples in this phase.",
         "samples": "The number of samples.",
+        "in_torch": "Of these, those in which torch's own code was running, called from there.",
     },
     records.Wait: {
         "what": "The call that waits, for example `.item()`.",
@@ -188,11 +189,13 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "line": "The line in that file.",
     },
     records.Rank: {
-        "rank": "Its rank as the launcher said. Null outside a distributed run.",
+        "rank": "Its rank, as torch.distributed or the launcher said. Null outside a "
+        "distributed run.",
         "pid": "Its process.",
         "steps": "The number of steps it was seen to take.",
         "median_seconds": "Its median step.",
-        "own_seconds": "Its mean step without the backward pass, where ranks wait for each other.",
+        "own_seconds": "Its mean step without waiting for others: without the backward pass or, "
+        "where they take longer, the collectives.",
     },
     records.Ending: {
         "code": "The exit code of the command. Null where a signal ended it.",

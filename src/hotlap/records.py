@@ -112,6 +112,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     function: str
     share: float  # of the phase it was seen in
     samples: int
+    in_torch: int = 0  # of these, those in which torch was running what the line calls
 
 
 class Loader(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +167,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     steps: int
     median_seconds: float
-    own_seconds: float | None  # without the backward pass, where ranks wait for each other
+    own_seconds: float | None  # without the backward pass or, if longer, collectives
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):

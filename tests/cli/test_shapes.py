@@ -15,7 +15,6 @@ PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "package/train.py": ("python", "-m", "package.train"),
     "ddp.py": ("torchrun", "--nproc-per-node", "2", "ddp.py"),
-    "ddp_slow_rank.py": ("torchrun", "--nproc-per-node", "2", "ddp_slow_rank.py"),
     "launch.sh": ("bash", "launch.sh"),
     "accelerate_loop.py": (
         *("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1"),
@@ -98,7 +97,7 @@ def it_is_called_too_short_as_it_ends_by_itself(answer: Answer, result: dict[str
 def steps_counted_at_backward_are_said_so(answer: Answer, result: dict[str, Any]) -> None:
     assert result["phases"]["optimizer"]["seconds"] is None
     assert "counted-at-backward" in [finding["rule"] for finding in result["findings"]]
-    assert "counted at backward" in answer.output
+    assert "counted at backward" in " ".join(answer.output.split())  # wherever the line breaks
 
 
 def slowest_rank_is_named(answer: Answer, result: dict[str, Any]) -> None:

@@ -1,26 +1,23 @@
-"""DDP over gloo whose rank 1 is held up by its own code in every step."""
+"""DDP over gloo that starts its ranks itself; rank 1 is held up by its own code in every step."""
 
 # expect: samples=64 unit=optimizer ranks=2 slow_rank=1
 import argparse
+import os
+import tempfile
 import time
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=10_000)
-    parser.add_argument("--steps", type=int, default=10**9)
-    args = parser.parse_args()
-
+def train(rank, meet, args):
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+    dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=2)
 
     inputs = torch.randn(12800, 64)
     labels = inputs[:, :10].argmax(dim=1)
@@ -51,6 +48,15 @@ def main():
             if step >= args.steps:
                 dist.destroy_process_group()
                 return
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=10**9)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(train, args=(os.path.join(folder, "meet"), args), nprocs=2)
 
 
 if __name__ == "__main__":

@@ -37,13 +37,26 @@ def describe(torch: Any, device: Any) -> dict[str, Any]:
     return found
 
 
-def ranks() -> dict[str, int | None]:
-    """Which rank of a distributed run this process is, as launchers tell it."""
-    found: dict[str, int | None] = {}
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        value = os.environ.get(name, "")
-        found[name.lower()] = int(value) if value.isdigit() else None
-    return found
+class World:
+    """Which rank of a distributed run this process is.
+
+    torch.distributed knows, whoever started the process; a group it once had may be gone when the
+    record is written, so what it said is kept. Before there is a group, launchers tell it.
+    """
+
+    def __init__(self) -> None:
+        self._group: dict[str, int] = {}
+
+    def ranks(self, torch: Any) -> dict[str, int | None]:
+        found: dict[str, int | None] = {}
+        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            value = os.environ.get(name, "")
+            found[name.lower()] = int(value) if value.isdigit() else None
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            self._group["rank"] = distributed.get_rank()
+            self._group["world_size"] = distributed.get_world_size()
+        return found | self._group
 
 
 def compile_seconds() -> float | None:

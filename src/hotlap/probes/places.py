@@ -39,6 +39,15 @@ def _decide(filename: str) -> bool:
     return not path.startswith(_LIBRARIES)
 
 
+@functools.lru_cache(maxsize=1024)
+def is_torchs(filename: str) -> bool:
+    """Whether it is torch's own Python, or what its compiler wrote."""
+    path = os.path.realpath(filename)
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    own = torch is not None and path.startswith(os.path.dirname(os.path.realpath(torch)) + os.sep)
+    return own or "torchinductor" in path
+
+
 def users_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from hotlap.probes import summary, writing
+from hotlap.probes import environment, summary, writing
 from hotlap.probes.batches import samples_in, samples_passed
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
@@ -86,6 +86,7 @@ class Recorder:
         self.schedule = Schedule(**self.settings["limits"])
         self.evaluations = 0
         self.pid = os.getpid()
+        self.world = environment.World()
         self._thread: int | None = None
         self._rounds = Rounds()
         self._tally = Tally(self.loaders.trained_on, self.loaders.not_trained_on)
@@ -395,6 +396,5 @@ class Recorder:
 
     def _save(self, *, final: bool = False, ended: bool = False) -> None:
         self._written = time.perf_counter_ns()
-        record = summary.of(self, complete=final, ended=ended)
-        writing.record(self.folder, self.pid, record)
+        writing.record(self.folder, self.pid, summary.of(self, complete=final, ended=ended))
         writing.progress(self.folder, self.pid, self._progress())

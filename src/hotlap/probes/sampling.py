@@ -69,8 +69,9 @@ class Sampler:
         self._phase = phase
         self._on = threading.Event()
         self._stop = False
-        self._fresh: list[tuple[int, str, Place]] = []  # of the window under way
+        self._fresh: list[tuple[int, str, Place, bool]] = []  # of the window under way
         self.counts: Counter[tuple[str, str, int, str]] = Counter()
+        self._in_torch: Counter[tuple[str, str, int, str]] = Counter()
         self.totals: Counter[str] = Counter()
         self._worker: threading.Thread | None = None
         self._process = os.getpid()
@@ -124,17 +125,19 @@ class Sampler:
         stack = stack_of(self._thread)
         if not stack:
             return
-        self._fresh.append((time.perf_counter_ns(), phase, places.among(stack)))
+        in_torch = places.is_torchs(stack[0][0].co_filename)
+        self._fresh.append((time.perf_counter_ns(), phase, places.among(stack), in_torch))
 
     def count(self, left_out: Sequence[tuple[int, int]] = ()) -> None:
         """Counts what was seen since the last time, except between these readings of the clock."""
         fresh, self._fresh = self._fresh, []
-        for now, phase, place in fresh:
+        for now, phase, place, in_torch in fresh:
             if any(first <= now < last for first, last in left_out):
                 continue
             self.totals[phase] += 1
             if place is not None:
                 self.counts[(phase, *place)] += 1
+                self._in_torch[(phase, *place)] += in_torch
 
     def summary(self, most: int = 5) -> dict[str, list[dict[str, Any]]]:
         """For each phase its busiest lines, with their share of the phase's samples."""
@@ -150,6 +153,7 @@ class Sampler:
                         "function": function,
                         "share": share,
                         "samples": count,
+                        "in_torch": self._in_torch[(phase, file, line, function)],
                     }
                 )
         return lines

@@ -17,7 +17,7 @@ def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
     return {
         "schema": 1,
         "pid": recorder.pid,
-        **environment.ranks(),
+        **recorder.world.ranks(recorder.torch),
         "complete": complete,
         "ended": ended,
         "settled": recorder.schedule.settled,

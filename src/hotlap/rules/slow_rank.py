@@ -1,8 +1,9 @@
 """One rank keeps the others waiting.
 
 ## What it finds
-A rank whose own work (everything but the backward pass, where ranks wait for each other) takes at
-least 10 % of the step longer than the others', on average: also where it comes every few steps.
+A rank whose own work takes at least 10 % of the step longer than the others', on average: also
+where it comes every few steps. Own work is everything but the backward pass, where ranks wait for
+each other, or but the collectives of the step, where they take longer than the backward pass.
 
 ## Why it matters
 A distributed step is as long as its slowest rank's.
@@ -33,7 +34,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         rule=NAME,
         summary=f"Rank {rank.rank} is the slowest: the others wait {waited} for it.",
         evidence=(
-            f"outside the backward pass rank {rank.rank} takes "
+            f"without waiting for others rank {rank.rank} takes "
             f"{units.seconds(rank.own_seconds)} a step, the others {units.seconds(others)}"
         ),
         advice=f"The phases shown are those of rank {rank.rank}: look for what is different.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hotlap import units
 from hotlap.optimizations import reading
 from hotlap.records import Finding, Line, Record, Verdict, as_told
@@ -14,6 +16,7 @@ LAUNCH_SECONDS_PER_OPERATION = 40e-6
 SYNC_IS_DOMINANT_FROM = 0.2
 TOLD_FROM = 0.05  # of the step: the lesser of two places of the script's own code
 
+OWN, OPERATORS = "the script's own code", "tensor operations"
 _WORDS = {
     "input": "waiting for input",
     "transfer": "copying batches to the device",
@@ -22,7 +25,7 @@ _WORDS = {
     "compute": "computing",
     "optimizer": "updating parameters",
     "communication": "waiting for other ranks",
-    "other": "the script's own code",
+    "other": OWN,
 }
 BETWEEN, INSIDE = "between the phases", "inside the model"
 # Where the samples of it were taken: a part of the gap between model and backward pass is the loss.
@@ -77,13 +80,42 @@ def attribute(record: Record) -> dict[str, float]:
 def own_code(record: Record) -> dict[str, float]:
     """Seconds of the script's own Python: between the phases, and inside the model."""
     lost = attribute(record).get("other", 0.0)
-    between = min(lost, record.phases["other"].seconds or 0.0)
+    between = (record.phases["other"].seconds or 0.0) - operators_between(record)
+    between = min(lost, between)
     return {BETWEEN: between, INSIDE: lost - between}
 
 
+def operators_between(record: Record) -> float:
+    """Seconds of the phase `other` in torch's operators: work all the same.
+
+    A compiled step is one such call; on a device it is what that was busy with.
+    """
+    kernels = record.kernels
+    if kernels is None or kernels.problem is not None:
+        return 0.0
+    if kernels.device_busy_seconds is None:
+        seconds = _scale(record) * kernels.big_seconds.get("other", 0.0)
+    else:
+        seconds = kernels.device_seconds.get("other", 0.0)
+    return min(record.phases["other"].seconds or 0.0, seconds)
+
+
+def _scale(record: Record) -> float:
+    """The kernels pass may have met a quieter machine than the bare one; never a faster program."""
+    profiled = record.kernels.profiled_step_seconds if record.kernels else None
+    return max(1.0, record.step.median_seconds / (profiled or 1e9))
+
+
 def sampled(record: Record, where: str) -> tuple[list[Line], int]:
-    """Its lines, the busiest first, and how many samples were taken there in all."""
+    """Its lines, the busiest first, and how many samples were taken there in all.
+
+    A line inside the model counts as far as it runs by itself: what is in torch is the model's
+    computing, whether the line calls a layer or the backward pass.
+    """
     lines = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
+    if where == INSIDE:
+        alone = [msgspec.structs.replace(one, samples=one.samples - one.in_torch) for one in lines]
+        lines = [line for line in alone if line.samples > 0]
     taken = 0.0
     for name in _PHASES[where]:
         one = next((line for line in record.lines.get(name, ()) if line.share), None)
@@ -92,19 +124,19 @@ def sampled(record: Record, where: str) -> tuple[list[Line], int]:
 
 
 def own_code_found(
-    rule: str, record: Record, where: str, seconds: float, *, advice: str
+    rule: str, record: Record, where: str, seconds: float, *, advice: str, what: str = OWN
 ) -> Finding:
     """What is said of the script's own code in one place, with the line that runs most often."""
     lines, taken = sampled(record, where)
     first = lines[0] if lines else None
     evidence = f"{units.seconds(seconds)} a step"
     if first is not None:
-        what = "top-level code" if first.function == "<module>" else f"{first.function}()"
-        evidence += f"; {what} was running in {first.samples} of {units.plural(taken, 'sample')}"
+        running = "top-level code" if first.function == "<module>" else f"{first.function}()"
+        evidence += f"; {running} was running in {first.samples} of {units.plural(taken, 'sample')}"
     share = units.share(seconds / record.step.whole_seconds)
     return Finding(
         rule=rule,
-        summary=f"{share} of the step is the script's own code {where}.",
+        summary=f"{share} of the step is {what} {where}.",
         evidence=evidence,
         advice=advice,
         file=first.file if first else None,
@@ -118,22 +150,24 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     model = phases["forward"] + phases["backward"]
     communication = min(kernels.communication_seconds, phases["backward"])
     names = ("forward", "gap", "backward")
-    # The kernels pass may have met a quieter machine than the bare one; never a faster program.
-    scale = max(1.0, record.step.median_seconds / (kernels.profiled_step_seconds or 1e9))
+    scale = _scale(record)
     work = scale * sum(kernels.big_seconds.get(name, 0.0) for name in names)
     operations = sum(kernels.operations.get(name, 0.0) for name in names)
     lost = scale * sum(kernels.lost_seconds.get(name, 0.0) for name in names)
     overhead = max(0.0, model - communication - work)
     launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION + lost)
-    # Operators outside the phases are work all the same: a compiled step is one such call.
-    outside = min(phases["other"], scale * kernels.big_seconds.get("other", 0.0))
+    # What operators took beyond their usual time they spent waiting for a core.
+    usual = sum(kernels.big_seconds.get(name, 0.0) for name in names)
+    beyond = scale * (sum(kernels.operator_seconds.get(name, 0.0) for name in names) - usual)
+    own = min(overhead - min(overhead, max(launch, beyond)), _outside_torch(record))
+    outside = operators_between(record)
     return {
         "input": phases["input"],
         "optimizer": phases["optimizer"],
         "communication": communication,
         "launch": launch,
-        "compute": min(work, model - communication) + outside,
-        "other": phases["other"] - outside + overhead - launch,
+        "compute": min(work, model - communication) + overhead - launch - own + outside,
+        "other": phases["other"] - outside + own,
     }
 
 
@@ -149,22 +183,37 @@ def _on_device(record: Record, phases: dict[str, float]) -> dict[str, float]:
     communication = min(kernels.communication_seconds, model - work)
     idle_model = model - work - communication
     idle_update = phases["optimizer"] - update
-    idle_other = max(0.0, phases["other"] - busy["other"])
+    outside = operators_between(record)
+    idle_other = phases["other"] - outside
     blocked = sum(wait.seconds_per_step for wait in record.waits)
     sync = min(blocked, idle_model + idle_update + idle_other)
     left = idle_model + idle_update + idle_other - sync
     cap = (kernels.kernels or 0.0) * LAUNCH_SECONDS_PER_OPERATION
     launch = min(left, idle_model + idle_update, cap)
+    launch += max(0.0, left - launch - idle_other - _outside_torch(record))
     return {
         "input": phases["input"],
         "transfer": phases["transfer"],
         "launch": launch,
         "sync": sync,
-        "compute": work + min(busy["other"], phases["other"]),
+        "compute": work + outside,
         "optimizer": update,
         "communication": communication,
         "other": max(0.0, left - launch),
     }
+
+
+def _outside_torch(record: Record) -> float:
+    """The most that the script's own code can have taken of forward and backward.
+
+    Where a sample was taken in torch's own code, called from the script, it was not the script's.
+    """
+    seconds = 0.0
+    for name in ("forward", "backward"):
+        lines = [line for line in record.lines.get(name, ()) if line.samples]
+        in_torch = sum(line.share * line.in_torch / line.samples for line in lines)
+        seconds += max(0.0, 1.0 - in_torch) * (record.phases[name].seconds or 0.0)
+    return seconds
 
 
 def _detail(record: Record) -> str | None:

@@ -38,7 +38,9 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     measured = [raw for raw in raws if _counted(raw)]
     if not measured:
         return None
-    distributed = any((raw.get("world_size") or 1) > 1 for raw in measured)
+    distributed = _one_world(measured)
+    if not distributed and len(measured) > 1:  # whatever each is called elsewhere
+        measured = [{**raw, "rank": None} for raw in measured]
     ranks = tuple(_rank(raw) for raw in sorted(measured, key=_rank_order))
     main = _telling(measured)
     kernels = msgspec.convert(main["kernels"], Kernels) if main["kernels"] else None
@@ -68,7 +70,8 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         optimizers=tuple(msgspec.convert(one, Optimizer) for one in main["optimizers"]),
         models=tuple(main["models"]),
         ranks=ranks,
-        losses=tuple(main["losses"]),
+        # Always of the same rank, so that two runs can be compared.
+        losses=tuple(_first(measured)["losses"]),
         step_seconds=tuple(row["seconds"] for row in _rows(main, "bare", "warmup")),
         environment={**main["environment"], **machine.describe(), "world_size": len(measured)},
         ending=ending,
@@ -76,13 +79,23 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     )
 
 
+def _one_world(raws: Sequence[Raw]) -> bool:
+    """Whether they are ranks of one distributed run, not processes that train side by side."""
+    numbers = {raw["rank"] for raw in raws if (raw.get("world_size") or 1) > 1}
+    return len(numbers - {None}) == len(raws)
+
+
+def _first(raws: Sequence[Raw]) -> Raw:
+    return min(raws, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
+
+
 def _telling(raws: Sequence[Raw]) -> Raw:
     """The process whose step explains the others': the slowest where one clearly is, else rank 0.
 
-    Ranks wait for each other in the backward pass, so only the rank that keeps the others waiting
-    shows what the time is spent on.
+    Ranks wait for each other, so only the rank that keeps the others waiting shows what the time
+    is spent on.
     """
-    first = min(raws, key=lambda raw: (_rank_order(raw), -raw["steps"], raw["pid"]))
+    first = _first(raws)
     own = {raw["pid"]: _rank(raw).own_seconds for raw in raws}
     if len(raws) < 2 or any(seconds is None for seconds in own.values()):
         return first
@@ -370,11 +383,14 @@ def _input_cpu(raw: Raw) -> float | None:
 def _rank(raw: Raw) -> Rank:
     rows = [row["phases"] for row in _counted(raw, "phases") if row.get("phases")]
     # Their mean: what one rank does every few steps keeps the others waiting as well.
-    own = [sum(s for name, s in row.items() if name != "backward") for row in rows]
+    whole = stats.mean([sum(row.values()) for row in rows]) if rows else None
+    backward = stats.mean([row.get("backward", 0.0) for row in rows]) if rows else 0.0
+    # Ranks wait for each other in the backward pass; what it has no room for they wait elsewhere.
+    waited = max(backward, float((raw["kernels"] or {}).get("communication_seconds") or 0.0))
     return Rank(
         rank=raw["rank"],
         pid=raw["pid"],
         steps=raw["steps"],
         median_seconds=_step(raw).median_seconds,
-        own_seconds=stats.mean(own) if own else None,
+        own_seconds=max(0.0, whole - waited) if whole is not None else None,
     )

@@ -4,21 +4,57 @@ from types import SimpleNamespace
 import pytest
 
 from hotlap.probes import environment
+from hotlap.probes.environment import World
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
-@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "WORLD_SIZE"])
-def test_a_rank_is_what_the_launcher_says(monkeypatch, name):
-    for other in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(other, raising=False)
+def distributed(rank=None, size=None, *, available=True):
+    """What of torch tells ranks; without a rank there is no group."""
+    told = {"is_available": lambda: available}
+    if available:
+        told |= {
+            "is_initialized": lambda: rank is not None,
+            "get_rank": lambda: rank,
+            "get_world_size": lambda: size,
+        }
+    return SimpleNamespace(distributed=SimpleNamespace(**told))
+
+
+@pytest.fixture(autouse=True)
+def _no_launcher(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("available", [True, False])
+def test_without_a_group_a_rank_is_what_the_launcher_says(monkeypatch, name, available):
     monkeypatch.setenv(name, "3")
-    found = environment.ranks()
+    found = World().ranks(distributed(available=available))
     assert found.pop(name.lower()) == 3
     assert set(found.values()) == {None}
 
 
 def test_a_rank_that_is_no_number_is_none(monkeypatch):
     monkeypatch.setenv("RANK", "first")
-    assert environment.ranks()["rank"] is None
+    assert World().ranks(distributed())["rank"] is None
+
+
+def test_a_rank_that_no_launcher_started_is_what_its_group_says():
+    found = World().ranks(distributed(1, 2))
+    assert found == {"rank": 1, "local_rank": None, "world_size": 2}
+
+
+def test_a_group_is_believed_before_a_launcher(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    assert World().ranks(distributed(1, 2))["rank"] == 1
+
+
+def test_a_group_that_is_gone_is_still_known():
+    world = World()
+    told = world.ranks(distributed(1, 2))
+    assert world.ranks(distributed()) == told
 
 
 TORCH = SimpleNamespace(

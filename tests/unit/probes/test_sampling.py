@@ -9,8 +9,9 @@ import time
 from types import FrameType
 
 import pytest
+import torch
 
-from hotlap.probes import places
+from hotlap.probes import places, sampling
 from hotlap.probes.sampling import DEEPEST, Sampler, stack_of
 from hotlap.probes.timeline import UNSEEN
 
@@ -104,6 +105,26 @@ def test_library_code_counts_for_the_phase_but_has_no_line():
     thread.join()
     assert sampler.totals == {"other": 1}
     assert sampler.summary() == {}
+
+
+def seen_in(*filenames):
+    """What is told of a line of this file that calls code of these files, the innermost first."""
+    called = [(compile("pass", file, "exec"), 1) for file in filenames]
+    sampler = Sampler(0, lambda: "backward")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "stack_of", lambda thread: [*called, (seen_in.__code__, 7)])
+        sampler.sample()
+    sampler.count()
+    (line,) = sampler.summary()["backward"]
+    return line
+
+
+def test_a_line_that_waits_for_torch_is_told_from_one_that_runs_by_itself():
+    graph = os.path.join(os.path.dirname(torch.__file__), "autograd", "graph.py")
+    assert seen_in(graph)["in_torch"] == 1
+    assert seen_in()["in_torch"] == 0
+    assert seen_in(json.__file__, graph)["in_torch"] == 0  # called back, as a gradient's own code
+    assert seen_in("/tmp/torchinductor_user/ab/kernels.py")["in_torch"] == 1
 
 
 @contextlib.contextmanager

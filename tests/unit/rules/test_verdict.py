@@ -70,6 +70,11 @@ def on_device(phases, *, busy=None, kernels=0.0, communication=0.0, waits=()):
     )
 
 
+def line(number, samples, of, function="log", in_torch=0):
+    place = {"file": "/home/user/train.py", "line": number, "function": function}
+    return Line(**place, share=samples / of, samples=samples, in_torch=in_torch)
+
+
 CPU = {
     "input": on_cpu({"input": 0.7, "forward": 0.3}, work=0.3),
     "compute": on_cpu({"input": 0.2, "forward": 0.4, "backward": 0.4}, work=0.7),
@@ -200,6 +205,37 @@ def test_operators_outside_the_phases_are_work_too():
     assert attribute(made)["other"] == pytest.approx(0.1)
 
 
+BUSY = {"forward": 0.05, "backward": 0.05, "other": 0.8}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        on_cpu({**BUSY, "input": 0.1}, work=0.1, outside=0.75),
+        on_device({**BUSY, "input": 0.1}, busy={**BUSY, "other": 0.75}),
+    ],
+)
+def test_tensor_operations_between_the_phases_are_computing_to_verdict_and_finding_alike(made):
+    made = msgspec.structs.replace(made, lines={"other": (line(8, 50, 63),)})
+    assert judge(made).bottleneck == "compute"
+    found = slow_user_code.check(made, judge(made))
+    assert found.summary == "75 % of the step is tensor operations between the phases."
+    assert (found.line, "DataLoader's workers" in found.advice) == (8, True)
+
+
+def test_of_python_and_tensor_operations_between_the_phases_the_larger_is_told():
+    made = on_cpu({**BUSY, "input": 0.1}, work=0.1, outside=0.2)
+    found = slow_user_code.check(made, judge(made))
+    assert found.summary == "60 % of the step is the script's own code between the phases."
+    assert judge(made).shares["other"] == pytest.approx(0.6)
+
+
+def test_a_step_that_is_one_compiled_call_is_not_the_scripts_own_code():
+    made = on_cpu({"other": 0.9, "optimizer": 0.1}, outside=0.85)
+    assert judge(made).bottleneck == "compute"
+    assert slow_user_code.check(made, judge(made)) is None
+
+
 def test_waiting_wins_over_computing_from_a_fifth_of_the_step():
     def waiting(held):
         phases = {"forward": 0.7, "other": 0.3}
@@ -241,16 +277,6 @@ def test_the_line_that_costs_most_is_named():
     assert "mostly at train.py:42" in judge(made).sentence
 
 
-def line(number, samples, of, function="log"):
-    return Line(
-        file="/home/user/train.py",
-        line=number,
-        function=function,
-        share=samples / of,
-        samples=samples,
-    )
-
-
 def test_what_stands_between_model_and_backward_pass_is_between_the_phases_too():
     lines = {"other": (line(9, 10, 10),), "gap": (line(7, 30, 40), line(8, 10, 40))}
     made = msgspec.structs.replace(CPU["other"], lines=lines)
@@ -271,6 +297,36 @@ def test_python_inside_the_model_is_said_to_be_there():
     assert (found.line, "forward() was running in 40 of 40" in found.evidence) == (6, True)
     assert "tensor operations" in found.advice
     assert slow_user_code.check(made, judge(made)) is None
+
+
+@pytest.mark.parametrize("make", [on_cpu, on_device])
+def test_the_call_of_the_backward_pass_is_not_the_scripts_own_code(make):
+    made = make({"forward": 0.2, "backward": 0.7, "optimizer": 0.1})
+    lines = {"forward": (line(9, 10, 10, in_torch=10),), "backward": (line(83, 75, 75),)}
+    by_itself = msgspec.structs.replace(made, lines=lines)
+    assert slow_model_code.check(by_itself, judge(by_itself)).line == 83
+    lines["backward"] = (line(83, 75, 75, in_torch=75),)
+    waits_for_torch = msgspec.structs.replace(made, lines=lines)
+    assert slow_model_code.check(waits_for_torch, judge(waits_for_torch)) is None
+    assert attribute(waits_for_torch)["other"] == pytest.approx(0.0)
+    assert sum(attribute(waits_for_torch).values()) == pytest.approx(sum(attribute(made).values()))
+
+
+def test_a_gradient_of_ones_own_is_named_before_the_call_of_the_backward_pass():
+    lines = {"backward": (line(83, 50, 80, in_torch=50), line(12, 30, 80, "backward"))}
+    made = msgspec.structs.replace(on_cpu({"forward": 0.2, "backward": 0.8}, work=0.5), lines=lines)
+    found = slow_model_code.check(made, judge(made))
+    assert (found.line, "backward() was running in 30 of 80" in found.evidence) == (12, True)
+    assert found.summary == "50 % of the step is the script's own code inside the model."
+
+
+def test_operators_that_wait_for_a_core_are_not_the_scripts_own_code():
+    made = on_cpu({"forward": 0.3, "backward": 0.7}, work=0.3)
+    assert judge(made).bottleneck == "other"
+    kernels = msgspec.structs.replace(made.kernels, operator_seconds={"forward": 0.95})
+    waiting = msgspec.structs.replace(made, kernels=kernels)
+    assert judge(waiting).bottleneck == "compute"
+    assert attribute(waiting)["other"] == pytest.approx(0.05)
 
 
 def test_own_code_in_two_places_is_told_of_both():

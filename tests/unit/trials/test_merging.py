@@ -295,6 +295,17 @@ def test_a_rank_that_works_in_bursts_is_the_slowest():
     assert record.phases["input"].share == pytest.approx(1.0)  # those of the rank that sleeps
 
 
+def test_a_rank_that_waits_for_others_outside_the_backward_pass_is_not_the_slowest():
+    def waiting(number, seconds):
+        kernels = {"steps": 4, "communication_seconds": seconds}
+        return rank(number, own=0.9, kernels=kernels, models=[f"Rank{number}"])
+
+    record = merged(waiting(0, 0.6), waiting(1, 0.08))
+    assert [one.own_seconds for one in record.ranks] == pytest.approx([0.4, 0.9])
+    assert slow_rank.slowest(record).rank == 1
+    assert record.models == ("Rank1",)
+
+
 def test_ranks_that_are_alike_are_told_by_the_first():
     first, second = rank(0, models=["First"]), rank(1, own=0.52, models=["Second"])
     assert merged(second, first).models == ("First",)
@@ -316,6 +327,27 @@ def test_the_samples_of_processes_that_are_no_ranks_are_those_of_the_one_that_te
         step = merged(*order).step
         assert step.samples == 32
         assert step.samples_per_second == pytest.approx(40)
+
+
+def test_jobs_side_by_side_are_not_ranks_of_one():
+    jobs = [{**rank(number), "pid": pid} for pid, number in enumerate((0, 1, 0, 1))]
+    record = merged(*jobs)
+    assert [one.rank for one in record.ranks] == [None] * 4
+    assert record.step.samples == 32
+    assert record.step.samples_per_second == pytest.approx(4 * 32)
+
+
+def test_processes_with_a_group_of_their_own_each_are_no_ranks():
+    alone = [{**rank(0, world=1), "pid": pid} for pid in (1, 2)]
+    assert [one.rank for one in merged(*alone).ranks] == [None, None]
+    assert merged(*alone).step.samples == 32
+    assert [one.rank for one in merged(alone[0]).ranks] == [0]
+
+
+def test_losses_are_rank_zeros_whichever_rank_is_the_slowest():
+    slow = merged(rank(0, own=0.2, losses=[1.0]), rank(1, own=0.7, losses=[9.0], models=["Slow"]))
+    assert slow.models == ("Slow",)
+    assert slow.losses == (1.0,)
 
 
 def test_a_rank_that_measured_nothing_is_left_out():
