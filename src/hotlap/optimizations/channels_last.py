@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import layouts, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Call, Training
@@ -94,7 +94,7 @@ def _follow(torch: Any, module: Any, optimizer: Any) -> None:
         state = optimizer.state.get(parameter, {})
         for key, value in state.items():
             if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
-                state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+                state[key] = layouts.laid_out_like(parameter, value)
 
 
 def _converting(torch: Any, call: Call) -> Call:
