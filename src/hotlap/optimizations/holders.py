@@ -25,7 +25,14 @@ class Holders:
         """Whether this torch tells it."""
         return self._memory is not None
 
+    def share_memory(self, parameter: Any) -> bool:
+        """Whether another tensor lies there, too: a view, `.data`, an entry of a state_dict."""
+        return self._memory is not None and self._in_memory(parameter) > self.alone[1]
+
+    def _in_memory(self, tensor: Any) -> int:
+        return int(self._memory(tensor.untyped_storage()._cdata)) if self._memory else 0
+
     def count(self, gradient: Any) -> tuple[int, ...]:
         """Like `alone` where nobody does; of `parameter.grad`, as a name for it is a holder."""
-        memory = self._memory and self._memory(gradient.untyped_storage()._cdata)
-        return sys.getrefcount(gradient), memory or 0, self._object(gradient) if self._object else 0
+        objects = self._object(gradient) if self._object else 0
+        return sys.getrefcount(gradient), self._in_memory(gradient), objects
