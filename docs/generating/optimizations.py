@@ -8,7 +8,7 @@ from typing import Any
 
 from generating import pages
 from generating.pages import DOCS, Missing
-from hotlap.optimizations import OPTIMIZATIONS, Optimization
+from hotlap.optimizations import OPTIMIZATIONS, Optimization, bounds
 from hotlap.recipes import Recipe
 
 FOLDER = DOCS / "optimizations"
@@ -95,9 +95,9 @@ def facts(module: Optimization) -> str:
 def _settings(module: Optimization) -> Iterator[str]:
     for name, kind in module.SETTINGS.items():
         if kind is int:
-            least = getattr(module, "LEAST", {}).get(name, 1)
+            least, most = bounds(module, name)
             must = " (required)" if name in getattr(module, "REQUIRED", ()) else ""
-            yield f"`{name}`: a whole number from {least} on{must}"
+            yield f"`{name}`: a whole number from {least} to {most}{must}"
         else:
             words = [f"`{word}`" for word in kind]
             yield f"`{name}`: " + " or ".join([", ".join(words[:-1]), words[-1]])

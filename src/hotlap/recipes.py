@@ -133,12 +133,19 @@ class Recipe:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recipe:
         file = Path(path)
+        if not os.fspath(path):
+            raise UsageError(f"The recipe's path is empty. Give a file, such as {FILE}.")
         try:
             content = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError as problem:
-            raise UsageError(f"The recipe {file} cannot be read: {problem.strerror}.") from problem
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise UsageError(f"The recipe {file} is not TOML: {problem}.") from problem
+            raise UsageError(
+                f"The recipe {file} cannot be read: {problem.strerror}. Check the path."
+            ) from problem
+        except (ValueError, RecursionError) as problem:  # of TOML, of text, of very long numbers
+            raise UsageError(
+                f"The recipe {file} is not TOML: {problem}. Correct it there: each line is a "
+                "comment, a [name] or a setting like workers = 2."
+            ) from problem
         return cls.of(content, source=str(file))
 
     @classmethod
@@ -146,10 +153,10 @@ class Recipe:
         """Checks every name and value: a recipe may have been edited by hand."""
         content = dict(content)
         version = content.pop("schema", SCHEMA)
-        if version != SCHEMA:
-            raise UsageError(
-                f"{source} has schema {version!r}, this hotlap reads {SCHEMA}. Upgrade hotlap."
-            )
+        if type(version) is not int or version != SCHEMA:
+            newer = type(version) is int and version > SCHEMA
+            move = "Upgrade hotlap." if newer else f"Write schema = {SCHEMA}, or leave it out."
+            raise UsageError(f"{source} has schema {version!r}, this hotlap reads {SCHEMA}. {move}")
         for name, settings in content.items():
             _check(name, settings, source)
         recipe = cls(content)
@@ -171,7 +178,8 @@ class Recipe:
         """
         from hotlap.optimizations.applying import apply
 
-        return apply(dict(self.changes), model, optimizer, loader)
+        checked = Recipe.of(self.changes)
+        return apply(dict(checked.changes), model, optimizer, loader)
 
 
 def check_names(names: Iterable[str], *, option: str) -> None:
@@ -192,6 +200,15 @@ def _printable(line: str) -> str:
     return shown.encode("utf-8", "replace").decode("utf-8")
 
 
+def _short(value: Any) -> str:
+    """As much of it as fits into a sentence."""
+    try:
+        shown = repr(value)
+    except ValueError:  # Python does not write out numbers of thousands of digits
+        return "a very long number"
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."
+
+
 def _check(name: str, settings: Any, source: str) -> None:
     known = [one.NAME for one in optimizations.known()]
     if name not in known:
@@ -210,10 +227,10 @@ def _check(name: str, settings: Any, source: str) -> None:
     for key, value in settings.items():
         choices = allowed[key]
         if choices is int:
-            least = getattr(one, "LEAST", {}).get(key, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                must = f"a whole number, {least} or more"
-                raise UsageError(f"{source}: {name} {key} is {value!r}; it must be {must}.")
+            least, most = optimizations.bounds(one, key)
+            if type(value) is not int or not least <= value <= most:
+                must = f"a whole number from {least} to {most}"
+                raise UsageError(f"{source}: {name} {key} is {_short(value)}; it must be {must}.")
         elif value not in choices:
             words = ", ".join(map(str, choices))
             raise UsageError(f"{source}: {name} {key} is {value!r}; it is one of {words}.")

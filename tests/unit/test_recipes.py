@@ -146,13 +146,26 @@ def test_without_one_goes_what_needs_it():
         ('[compile]\nmode = "fast"\n', "compile mode is 'fast'; it is one of default, reduce-"),
         ("[compile]\nmode = 1\n", "compile mode is 1; it is one of default"),
         ("[compile]\nmode = []\n", "compile mode is []; it is one of default"),
-        ('[threads]\nthreads = "2"\n', "threads is '2'; it must be a whole number, 1 or more."),
-        ("[threads]\nthreads = 1.5\n", "threads is 1.5; it must be a whole number, 1 or more."),
-        ("[threads]\nthreads = true\n", "threads is True; it must be a whole number, 1 or more."),
-        ("[threads]\nthreads = 0\n", "threads is 0; it must be a whole number, 1 or more."),
-        ("[gradient-accumulation]\nparts = 0\n", "parts is 0; it must be a whole number, 1"),
-        ("[batch-size]\nfactor = -2\n", "factor is -2; it must be a whole number, 1 or more."),
-        ("[loader-workers]\nworkers = -1\n", "workers is -1; it must be a whole number, 0 or"),
+        ('[threads]\nthreads = "2"\n', "threads is '2'; it must be a whole number from 1 to"),
+        ("[threads]\nthreads = 1.5\n", "threads is 1.5; it must be a whole number from 1 to"),
+        ("[threads]\nthreads = true\n", "threads is True; it must be a whole number from 1 to"),
+        ("[threads]\nthreads = 0\n", "threads is 0; it must be a whole number from 1 to"),
+        (
+            "[gradient-accumulation]\nparts = 0\n",
+            "it must be a whole number from 1 to 1000000.",
+        ),
+        ("[batch-size]\nfactor = -2\n", "factor is -2; it must be a whole number from 1 to"),
+        (
+            "[loader-workers]\nworkers = -1\n",
+            "-1; it must be a whole number from 0 to 1024.",
+        ),
+        (
+            "[threads]\nthreads = 100000\n",
+            "100000; it must be a whole number from 1 to 1024.",
+        ),
+        (f"[batch-size]\nfactor = {10**23}\n", "must be a whole number from 1 to 1000000."),
+        (f"[threads]\nthreads = {'9' * 4000}\n", f"threads is {'9' * 40}...; it must be a whole"),
+        ("[sample-cache]\npercent = 101\n", "must be a whole number from 1 to 100."),
         ("[fused-optimizer]\n[foreach-optimizer]\n", "has both fused-optimizer and foreach-"),
         (
             "[precision-fp16]\n[gradient-accumulation]\nparts = 2\n",
@@ -164,8 +177,16 @@ def test_without_one_goes_what_needs_it():
         ("[gradient-accumulation]\n", "gradient-accumulation needs parts."),
         ("[device-prefetch]\n", "device-prefetch needs pinned-memory. Add [pinned-memory]."),
         ("schema = 2\n", "mine.toml has schema 2, this hotlap reads 1. Upgrade hotlap."),
-        ('schema = "1"\n', "mine.toml has schema '1', this hotlap reads 1."),
+        (
+            'schema = "1"\n',
+            "has schema '1', this hotlap reads 1. Write schema = 1, or leave it",
+        ),
+        ("schema = true\n", "has schema True, this hotlap reads 1. Write schema = 1, or leave it"),
+        ("schema = 1.0\n", "has schema 1.0, this hotlap reads 1. Write schema = 1, or leave it"),
+        ("schema = 0\n", "has schema 0, this hotlap reads 1. Write schema = 1, or leave it out."),
         ("[compile\n", "mine.toml is not TOML: "),
+        ("[compile\n", "Correct it there: each line is a comment, a [name] or a setting like"),
+        (f"[threads]\nthreads = {'9' * 9000}\n", "mine.toml is not TOML: "),
         ("[compile]\n[compile]\n", "mine.toml is not TOML: "),
     ],
 )
@@ -188,6 +209,8 @@ def test_a_recipe_that_cannot_be_read_is_a_sentence(tmp_path):
         Recipe.load(tmp_path / "missing.toml")
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         Recipe.load(tmp_path)
+    with pytest.raises(UsageError, match=r"path is empty\. Give a file, such as hotlap\.toml\."):
+        Recipe.load("")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="is not TOML"):
         Recipe.load(tmp_path / "bytes.toml")

@@ -84,7 +84,7 @@ def run(
 
 def _choose(recipe: Recipe | str | os.PathLike[str] | None, working: Path) -> Recipe:
     if isinstance(recipe, Recipe):
-        return recipe
+        return Recipe.of(recipe.changes)
     if recipe is not None:
         if not Path(recipe).exists():
             raise UsageError(f"The recipe {recipe} is not there. Make one with hotlap tune.")

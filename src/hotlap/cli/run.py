@@ -32,7 +32,8 @@ def register(app: typer.Typer) -> None:
 def run(
     command: Command,
     recipe: Annotated[
-        Path | None, typer.Option(help="The recipe; without it ./hotlap.toml, or none.")
+        str | None,  # a Path would make the empty one a dot
+        typer.Option(metavar="PATH", help="The recipe; without it ./hotlap.toml, or none."),
     ] = None,
     json: Annotated[
         Path | None, typer.Option("--json", help="Write what was applied to this file.")

@@ -54,8 +54,8 @@ class Optimization(Protocol):
     NUMERICS: str
     CONFLICTS: tuple[str, ...]
     NEEDS: tuple[str, ...]
-    # name -> int (from 1 on, or from its LEAST), or the words it may be; those in REQUIRED must be
-    # said in a recipe: without them the name alone would not say what it does.
+    # name -> int (from 1 on, or from its LEAST, up to its UP_TO), or the words it may be; those in
+    # REQUIRED must be said in a recipe: without them the name alone would not say what it does.
     SETTINGS: dict[str, Any]
 
     def refusal(self, record: Record) -> str | None: ...
@@ -95,6 +95,8 @@ OPTIMIZATIONS: tuple[Optimization, ...] = (  # in the order they are applied: th
     precision_fp16,
 )
 
+ANY_NUMBER = 1_000_000  # for settings that are whole numbers and have no UP_TO
+
 # Files with optimizations of one's own, to try them without changing hotlap (see CONTRIBUTING).
 FILES_VARIABLE = "HOTLAP_OPTIMIZATIONS"
 
@@ -118,6 +120,12 @@ def _load(path: str) -> Any:
 
 def named(name: str) -> Optimization:
     return next(one for one in known() if name == one.NAME)
+
+
+def bounds(one: Optimization, setting: str) -> tuple[int, int]:
+    """The least and the most a whole number may be: beyond it, torch fails without a word on it."""
+    least = getattr(one, "LEAST", {}).get(setting, 1)
+    return least, getattr(one, "UP_TO", {}).get(setting, ANY_NUMBER)
 
 
 def environment(changes: dict[str, dict[str, Any]], plain: dict[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ _IN_THIS_PROCESS: dict[str, _AtHand] = {}  # what has been installed, by recipe
 def apply(
     changes: dict[str, dict[str, Any]], model: Any, optimizer: Any, loader: Any
 ) -> tuple[Any, Any, Any]:
+    _check(model, optimizer, loader)
     training = _installed(changes)
     if optimizer is not None and training.is_new(optimizer):
         _change_optimizer(changes, optimizer)
@@ -31,6 +32,34 @@ def apply(
         loader = _remade(training, loader)
         training.is_new(loader)
     return model, optimizer, loader
+
+
+def _check(model: Any, optimizer: Any, loader: Any) -> None:
+    """Before anything is changed: some of it is global, and stays when the rest fails."""
+    from torch import nn, optim, utils
+
+    wanted = {
+        "model": (model, nn.Module, "torch.nn.Module"),
+        "optimizer": (optimizer, optim.Optimizer, "torch.optim.Optimizer"),
+        "loader": (loader, utils.data.DataLoader, "torch.utils.data.DataLoader"),
+    }
+    for name, (given, kind, called) in wanted.items():
+        if given is None or isinstance(given, kind):
+            continue
+        fits = next((other for other, row in wanted.items() if isinstance(given, row[1])), None)
+        move = f"Give it as {fits}=..." if fits else _instead(name, given)
+        raise UsageError(
+            f"The {name} given to apply is of type {type(given).__name__}; "
+            f"it must be a {called}. {move}"
+        )
+
+
+def _instead(name: str, given: Any) -> str:
+    if name == "loader":
+        return "Leave it out: no recipe changes other loaders."
+    if isinstance(given, (list, tuple, dict, set)):
+        return f"Where there are several, call apply for each {name}."
+    return f"Leave the {name} out, or give the one that is inside of it."
 
 
 def _installed(changes: dict[str, dict[str, Any]]) -> _AtHand:

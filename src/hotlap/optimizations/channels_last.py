@@ -10,7 +10,14 @@ Tensor cores and oneDNN compute convolutions in this layout; with it they need n
 ## When it does not help
 Models without 2-d convolutions, and steps that are bound by launching kernels or by input. In
 float32 it is sometimes slower. A script that calls `.view(n, -1)` on activations fails, one that
-calls `.flatten(1)` does not. LBFGS would fail in the same way: with it the model is left as it is.
+calls `.flatten(1)` does not. LBFGS would fail in the same way, and so would a script that calls
+`.view` on weights or gradients: with them the model is left as it is, the latter where it can be
+read in the script's own source. So it is where views of the weights are held when training starts,
+such as a flat buffer or `.data`: they would be parted. A library that calls `.view` on weights
+fails, and so does `torch.nn.init.orthogonal_` on weights that already train. torch's pruning and
+`torch.nn.utils.parameters_to_vector` work; with `recipe.apply` the latter has to be called by that
+name, as one imported before is torch's own. After `vector_to_parameters` weights lie as torch makes
+them.
 
 ## By hand
 Two lines: one for the model, one for each batch.
@@ -18,9 +25,11 @@ Two lines: one for the model, one for each batch.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import flattening, layouts, reading
+from hotlap.optimizations.holders import Holders
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Call, Training
@@ -31,6 +40,7 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+HELD = "the script holds weights by views of them, which a new layout would part from them"
 LBFGS = "LBFGS needs gradients that lie in memory as torch makes them"
 
 
@@ -63,6 +73,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     def wrap(module: Any, call: Call) -> Call:
         return call if _hindrance(training, module) else _converting(torch, call)
 
+    _make_flattening_work(torch)
     training.when_training_starts(NAME, lambda module: apply(training, module))
     training.around_forward(NAME, wrap)
 
@@ -85,7 +96,42 @@ def _hindrance(training: Training, module: Any) -> str | None:
         return f"{type(module).__name__} has no 2-d convolutions"
     if any(isinstance(one, optim.LBFGS) for one in training.optimizers):
         return LBFGS
-    return None
+    place = flattening.in_source()
+    if place is not None:
+        return flattening.WHY.format(place)
+    return HELD if _is_held(training.torch, module) else None
+
+
+def _is_held(torch: Any, module: Any) -> bool:
+    """A flat buffer of all weights, or `.data` kept to clip them: they would be parted from it."""
+    holders = Holders(torch)
+    return any(
+        holders.share_memory(one)
+        for one in module.parameters()
+        if one.dim() == 4 and not one.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _make_flattening_work(torch: Any) -> None:
+    """What torch itself does with `view` on weights, and only reads there."""
+    from torch.nn.utils import convert_parameters, prune
+
+    def parameters_to_vector(parameters: Any) -> Any:
+        return to_vector([one.contiguous() for one in parameters])
+
+    to_vector = convert_parameters.parameters_to_vector
+    changed = functools.wraps(to_vector)(parameters_to_vector)
+    convert_parameters.parameters_to_vector = torch.nn.utils.parameters_to_vector = changed
+    for kind in (prune.L1Unstructured, prune.RandomUnstructured):
+        kind.compute_mask = _contiguously(kind.compute_mask)
+
+
+def _contiguously(plain: Call) -> Call:
+    @functools.wraps(plain)
+    def compute_mask(this: Any, t: Any, default_mask: Any) -> Any:
+        return plain(this, t.contiguous(), default_mask.contiguous())
+
+    return compute_mask
 
 
 def _follow(torch: Any, module: Any, optimizer: Any) -> None:
@@ -94,7 +140,7 @@ def _follow(torch: Any, module: Any, optimizer: Any) -> None:
         state = optimizer.state.get(parameter, {})
         for key, value in state.items():
             if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
-                state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+                state[key] = layouts.laid_out_like(parameter, value)
 
 
 def _converting(torch: Any, call: Call) -> Call:

@@ -39,6 +39,7 @@ NUMERICS = "close"  # augmentation draws its random numbers in another order
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"threads": int}
+UP_TO = {"threads": 1024}
 USUAL = 32
 MOST = 64
 LEAST_COMPARED, MOST_COMPARED = 12, 64  # samples

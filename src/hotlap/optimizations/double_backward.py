@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from hotlap.optimizations import sources
 
 ARGUMENT = "create_graph"
 WHY = "the script takes gradients of gradients{}, which compiled models do not have"
@@ -19,15 +19,7 @@ WHY = "the script takes gradients of gradients{}, which compiled models do not h
 
 def in_source() -> str | None:
     """Where the script, or a module of its own that is loaded, asks for them: a file and a line."""
-    from hotlap.probes import places  # asks where libraries lie when it is imported
-
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
-        if isinstance(path, str) and path.endswith(".py") and places.is_users(path):
-            line = _line(path)
-            if line is not None:
-                return f"{os.path.basename(path)}:{line}"
-    return None
+    return sources.first(_line)
 
 
 @functools.cache

@@ -12,9 +12,11 @@ SGD together with a GradScaler: torch leaves its momentum uninitialised when the
 overflows. Nor for Adagrad together with one, because it could not be taken back there.
 
 An optimizer that gets a sparse gradient, or one of complex numbers, is the plain one again from
-that step on. Parameters that get their first gradient later than others, as those of layers that
-are unfrozen, begin with the momentum they would have had; with `dampening` the optimizer is the
-plain one again there, too.
+that step on; so is one with a parameter that has gaps in memory, as a slice of a larger tensor has.
+A gradient that lies in memory in another way than its parameter, as an expanded or a transposed one
+does, is copied for the update, which walks through memory without asking. Parameters that get their
+first gradient later than others, as those of layers that are unfrozen, begin with the momentum they
+would have had; with `dampening` the optimizer is the plain one again there, too.
 
 ## By hand
 One argument of the optimizer.
@@ -25,7 +27,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import reading
+from hotlap.optimizations import layouts, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -43,6 +45,7 @@ SCALED = {
 }
 SPARSE = "it has sparse gradients, which the fused update does not take"
 COMPLEX = "it has complex parameters, which the fused update does not take"
+GAPS = "it has parameters with gaps in memory, which the fused update would fill"
 LATE = "with dampening, the fused update does not take parameters that begin later than others"
 
 
@@ -107,7 +110,10 @@ def _look_at_gradients(training: Training, kind: Any) -> None:
             elsewhere = any(_is_fused(one) for one in training.optimizers)
             tell = training.refused if elsewhere else training.withdrawn
             tell(NAME, f"{type(this).__name__}: {why}")
-        return plain(this, group, *args, **kwargs)
+        answer = plain(this, group, *args, **kwargs)
+        if group.get("fused") and len(args) > 1:
+            _lay_out(this, *args)
+        return answer
 
     kind._init_group = init_group
 
@@ -120,6 +126,8 @@ def _unable(optimizer: Any, group: dict[str, Any]) -> str | None:
             return SPARSE
         if not one.is_floating_point():
             return COMPLEX
+        if not layouts.whole(one):
+            return GAPS
     return _begin_late(optimizer, group, trained) if group.get("momentum") else None
 
 
@@ -136,8 +144,27 @@ def _begin_late(optimizer: Any, group: dict[str, Any], trained: list[Any]) -> st
     from torch import zeros_like
 
     for one in late:
-        optimizer.state[one]["momentum_buffer"] = zeros_like(one.grad)
+        optimizer.state[one]["momentum_buffer"] = zeros_like(one)
     return None
+
+
+def _lay_out(optimizer: Any, parameters: list[Any], gradients: list[Any], *states: Any) -> None:
+    """What the update gets lies as its parameter does; a script's own gradients stay its own."""
+    plain = layouts.contiguous(parameters)
+    for place in layouts.apart(parameters, plain, gradients):
+        gradients[place] = layouts.laid_out_like(parameters[place], gradients[place])
+    for values in states:
+        if not values or values[0] is None:
+            continue
+        for place in layouts.apart(parameters, plain, values):
+            value, parameter = values[place], parameters[place]
+            values[place] = layouts.laid_out_like(parameter, value)
+            _replace(optimizer.state[parameter], value, values[place])
+
+
+def _replace(state: dict[str, Any], value: Any, new: Any) -> None:
+    for key in [key for key, one in state.items() if one is value]:
+        state[key] = new
 
 
 def _take_back(optimizer: Any) -> None:

@@ -29,6 +29,7 @@ NUMERICS = "identical"
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"batches": int}
+UP_TO = {"batches": 10_000}
 
 
 def refusal(record: Record) -> str | None:

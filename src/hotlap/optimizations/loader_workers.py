@@ -47,6 +47,7 @@ CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"workers": int}
 REQUIRED = ("workers",)
+UP_TO = {"workers": 1024}
 LEAST = {"workers": 0}  # other settings of optimizations start at 1
 HEADROOM = 1.5
 WAITING_ON_A_CORE = 4  # workers that share one, where they only wait for storage

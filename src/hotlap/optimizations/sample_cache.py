@@ -48,6 +48,7 @@ NUMERICS = "identical"
 CONFLICTS: tuple[str, ...] = ("device-input",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"percent": int}
+UP_TO = {"percent": 100}
 USUAL = 50
 FILLS = True  # the first run of a tuning fills it, and is not compared
 FOLDER_VARIABLE = "HOTLAP_SAMPLES"  # where trials of a tuning keep samples for those that follow
@@ -77,7 +78,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
-    share = f"{min(100, int(settings.get('percent', USUAL)))}%"
+    share = f"{int(settings.get('percent', USUAL))}%"
     trials = os.environ.get(FOLDER_VARIABLE)
     originals = Originals(training, NAME)
 

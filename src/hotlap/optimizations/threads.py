@@ -40,6 +40,7 @@ CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {"threads": int, "worker-threads": int}
 REQUIRED = ("threads",)
+UP_TO = {"threads": 1024, "worker-threads": 1024}  # with many more, OpenMP takes the process down
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 

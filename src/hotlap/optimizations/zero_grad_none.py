@@ -4,7 +4,8 @@
 Turns `zero_grad(set_to_none=False)` into torch's default, `True`. What torch does otherwise then is
 made up for: a parameter that gets no gradient from the next backward pass has zeros after it, so
 that momentum and weight decay go on for it, and a gradient that the script reads before that is
-zeros. Gradients that are views, or that the script holds on to, are overwritten as before.
+zeros. Gradients that are views, or that the script holds on to, be it through a view or `.data`,
+are overwritten as before.
 
 ## Why it helps
 No kernel has to fill the gradients, and the first one of a step is stored instead of added.
@@ -20,12 +21,12 @@ Leave the argument out.
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading
+from hotlap.optimizations.holders import Holders
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -37,6 +38,7 @@ CONFLICTS: tuple[str, ...] = ("gradient-accumulation",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 HELD = "the script holds on to its gradients"
+UNTOLD = "this torch does not tell who else holds a gradient's memory"
 ALREADY = "the script already lets gradients go (torch's default)"
 
 
@@ -62,7 +64,11 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
     torch = training.torch
-    dropped = Dropped(torch)
+    holders = Holders(torch)
+    if not holders.known:
+        training.refused(NAME, UNTOLD)
+        return
+    dropped = Dropped(torch, holders)
     for owner in (torch.optim.Optimizer, torch.nn.Module):
         _change(training, owner, dropped)
     _make_up_after_backward(torch, dropped)
@@ -119,27 +125,21 @@ class Dropped:
     up. After the backward pass, where most of the reading is done, torch's own way is back.
     """
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, holders: Holders) -> None:
         self._torch = torch
         self._kind = torch.nn.Parameter
         self._waiting: dict[int, weakref.ref[Any]] = {}
-        self._alone = self._references_of_torchs_own()
+        self._holders = holders
         self._kept = torch.Tensor.grad
         self._seen = property(self._read, self._write, self._delete)
 
-    def _references_of_torchs_own(self) -> int:
-        """Where nobody holds a gradient: it differs between versions of torch and Python."""
-        parameter = self._kind(self._torch.zeros(1))
-        parameter.grad = self._torch.zeros(1)
-        return sys.getrefcount(parameter.grad)
-
     def drop(self, parameters: Iterator[Any]) -> tuple[int, int]:
         """How many gradients went, and how many have to stay."""
-        went = held = 0
+        went, held, holders = 0, 0, self._holders
         for one in parameters:
             if one.grad is None:
                 continue
-            if sys.getrefcount(one.grad) > self._alone or not self._ordinary(one):
+            if not self._ordinary(one) or holders.count(one.grad) != holders.alone:
                 held += 1
                 continue
             one.grad = None

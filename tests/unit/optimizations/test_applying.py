@@ -2,6 +2,9 @@
 
 import pytest
 
+from hotlap.errors import UsageError
+from hotlap.recipes import Recipe
+
 BEGIN = """
 from hotlap.recipes import Recipe
 
@@ -294,3 +297,56 @@ told["finite"] = bool(model(torch.full((1, 2), 1e6)).isfinite().all())
 """,
     )
     assert run.told == {"gradient": [1.0, 1.0], "finite": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            "model, optimizer, [1, 2]",
+            "The loader given to apply is of type list; it must be a",
+        ),
+        ("loader=iter([1])", "Leave it out: no recipe changes other loaders."),
+        ("loader=Own()", "The loader given to apply is of type Own"),
+        ("model, [optimizer]", "Where there are several, call apply for each optimizer."),
+        (
+            "{'a': model}, optimizer",
+            "model given to apply is of type dict; it must be a torch.nn",
+        ),
+        (
+            "optimizer, model",
+            "is of type SGD; it must be a torch.nn.Module. Give it as optim",
+        ),
+        ("DataLoader([1])", "Give it as loader=..."),
+        ("model, Own()", "Leave the optimizer out, or give the one that is inside of it."),
+    ],
+)
+def test_what_cannot_be_changed_is_a_usage_error_before_anything_is(train, given, sentence):
+    run = train(
+        {},
+        BEGIN
+        + f"""
+class Own:
+    def __iter__(self):
+        return iter([1])
+
+model = nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+before = torch.nn.Module.zero_grad
+from hotlap.errors import UsageError
+try:
+    apply({{"zero-grad-none": {{}}, "loader-workers": {{"workers": 1}}}}, {given})
+except UsageError as problem:
+    told["problem"] = str(problem)
+told["same"] = torch.nn.Module.zero_grad is before
+""",
+    )
+    assert sentence in run.told["problem"]
+    assert run.told["same"]
+
+
+def test_a_recipe_is_checked_at_the_latest_when_it_is_applied():
+    with pytest.raises(UsageError, match="names nope, which is no optimization"):
+        Recipe({"nope": {}}).apply()
+    with pytest.raises(UsageError, match="loader-workers needs workers"):
+        Recipe({"loader-workers": {}}).apply()

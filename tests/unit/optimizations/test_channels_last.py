@@ -189,3 +189,71 @@ told["weights"] = weights(model)
     assert run.told == plain.told
     assert run.done["channels-last"]["status"] == "refused"
     assert "LBFGS" in run.done["channels-last"]["detail"]
+
+
+def test_torchs_own_flattening_and_pruning_work_on_converted_weights(train):
+    script = (
+        MODEL
+        + """
+from torch.nn.utils import parameters_to_vector, prune, vector_to_parameters
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+steps(model, optimizer)
+vector = parameters_to_vector(model.parameters())
+told["vector"] = vector.tolist()
+gradients = torch.nn.utils.parameters_to_vector(p.grad for p in model.parameters())
+told["gradients"] = gradients.tolist()
+vector.square().sum().backward()  # as a penalty on all weights
+other = copy.deepcopy(model)
+prune.random_unstructured(other.conv, "weight", amount=0.25)
+told["random"] = other.conv.weight_mask.sum().item()
+prune.global_unstructured([(model.conv, "weight")], prune.L1Unstructured, amount=0.1)
+prune.l1_unstructured(model.conv, "weight", amount=0.5)
+told["pruned"] = model.conv.weight_mask.flatten().tolist()
+steps(model, optimizer)
+vector = parameters_to_vector(model.parameters())
+vector_to_parameters(vector.detach() * 0.5, model.parameters())
+steps(model, optimizer)
+told["weights"] = weights(model)
+"""
+    )
+    for recipe in (LAST, {**LAST, "fused-optimizer": {}}):
+        plain, run = train({}, script), train(recipe, script)
+        assert run.done["channels-last"]["status"] == "applied"
+        assert run.told["pruned"] == plain.told["pruned"]
+        assert run.told["random"] == plain.told["random"]
+        for name in ("vector", "gradients", "weights"):
+            assert run.told[name] == pytest.approx(plain.told[name], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "held = [p.data for p in model.parameters()]",
+        "held = list(model.state_dict().values())",
+        """
+flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+held = list(flat.split([p.numel() for p in model.parameters()]))
+for p, one in zip(model.parameters(), held):
+    p.data = one.view(p.shape)
+""",
+    ],
+)
+def test_weights_that_the_script_holds_by_views_stay_where_they_are(train, held):
+    script = (
+        MODEL
+        + f"""
+model = Model()
+{held}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    steps(model, optimizer, 1)
+    for one in held:
+        one.clamp_(-0.05, 0.05)
+told["weights"] = weights(model)
+"""
+    )
+    plain, run = train({}, script), train(LAST, script)
+    assert run.told == plain.told
+    assert "holds weights by views" in run.done["channels-last"]["detail"]

@@ -142,6 +142,11 @@ told["none"] = [p.grad is None for p in (*model.parameters(), *never.parameters(
     "held",
     [
         "held = [p.grad for p in model.parameters()]",
+        "held = [p.grad.view(-1) for p in model.parameters()]",
+        "held = [p.grad.detach() for p in model.parameters()]",
+        "held = [p.grad.data for p in model.parameters()]",
+        "held = [p.grad.numpy() for p in model.parameters()]",
+        "held = [torch.from_dlpack(p.grad) for p in model.parameters()]",
         """
 held = torch.ones(5)
 model.weight.grad, model.bias.grad = held[:4].view(1, 4), held[4:]
@@ -159,6 +164,52 @@ told["again"] = [one.sum().item() for one in held]
     plain, ours = train({}, GRADIENTS + script), train(NONE, GRADIENTS + script)
     assert ours.told == plain.told
     assert ours.done["zero-grad-none"]["detail"] == "the script holds on to its gradients"
+
+
+def test_gradients_of_all_sorts_of_layers_are_known_to_be_held_by_nobody(train):
+    run = train(
+        NONE,
+        GONE
+        + """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.memory, self.words = nn.GRU(8, 8, batch_first=True), nn.Embedding(4, 8)
+        self.attention = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x):
+        x = self.norm(self.conv(x)).flatten(2).transpose(1, 2) + self.words.weight[0]
+        return self.attention(self.memory(x)[0]).mean() + self.words(torch.tensor([1])).mean()
+
+model = Model()
+model(torch.randn(2, 3, 6, 6)).backward()
+model.zero_grad(set_to_none=False)
+told["left"] = [name for name, p in model.named_parameters() if not gone(p)]
+""",
+    )
+    assert run.told["left"] == []
+
+
+def test_where_torch_does_not_tell_who_holds_them_gradients_stay(train):
+    run = train(
+        {},
+        """
+import types
+from hotlap.optimizations import zero_grad_none
+from hotlap.optimizations.training import Training
+
+without = types.SimpleNamespace(_C=None, Tensor=torch.Tensor, nn=nn, zeros=torch.zeros)
+training = Training(without, None)
+before = torch.nn.Module.zero_grad
+zero_grad_none.install(training, {})
+told["same"] = torch.nn.Module.zero_grad is before
+told["done"] = training.done
+""",
+    )
+    why = "this torch does not tell who else holds a gradient's memory"
+    assert run.told["same"]
+    assert run.told["done"]["zero-grad-none"] == {"status": "refused", "detail": why}
 
 
 READ = """
