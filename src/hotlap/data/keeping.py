@@ -36,7 +36,7 @@ _KEPT: list[Any] = []  # streams of the process: they write out what is in them 
 def changed_by_samples(dataset: Any, *, seconds: float = SECONDS) -> str | None:
     """The name of something that is another each time samples are made; None if nobody knows.
 
-    A data set with memory that processes share is made for workers, and would be changed from there.
+    A data set with memory that processes share is made for workers, and would be changed by this.
     """
     if any(map(_is_shared, (value for one in all_of(dataset) for value in vars(one).values()))):
         return None
