@@ -25,7 +25,7 @@ from hotlap.data.nesting import INNER, all_of
 from hotlap.data.notes import LARGEST, content_sum, is_the_users, size_of
 
 Before = list[tuple[Any, dict[str, Any]]]
-COPIED = 1 << 29  # bytes of arrays and tensors, the smallest first: counters are small
+COPIED = 1 << 27  # bytes of arrays and tensors, the smallest first: counters are small
 
 
 @contextmanager
