@@ -92,7 +92,7 @@ class Cache:
         there = self._wanted.there(key, self._sizes, self._shelf)
         self.fit: Fit = fitting.fit(sizes, probes, samples=self._samples, budgets=there)
         self._keeps_all = self.fit.most_bytes <= self.fit.disk_bytes
-        self._noted, self._outdated = noted, None
+        self._noted, self._outdated, self.unseen = noted, None, noted.unseen
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _open(self, key: str, facts: dict[str, Any]) -> None:

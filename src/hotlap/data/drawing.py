@@ -20,7 +20,8 @@ class Drawing:
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
         self._own = Own(dataset)
-        self._noted = Noted(dataset)  # a generator may be made with the first sample that needs it
+        # A generator may be made with the first sample that needs it.
+        self._noted = Noted(dataset, quickly=True)
         self._some_random = False
 
     def state(self) -> State:

@@ -23,6 +23,15 @@ def attributes(value: Any) -> dict[str, Any]:
     return found
 
 
+def attributes_of_all(values: list[Any]) -> list[dict[str, Any]]:
+    """The same for many of one class. Theirs where they have no slots, which is to be read only."""
+    made_by: Any = type(values[0])
+    own, slots = _readers(made_by)
+    if own is None or slots:
+        return list(map(attributes, values))
+    return [found or {} for found in map(own.__get__, values)]
+
+
 def has_attributes(value: Any) -> bool:
     made_by: Any = type(value)
     own, slots = _readers(made_by)

@@ -63,9 +63,9 @@ def notes(value: Any, where: str) -> Iterator[Note]:
         if not value.is_inference():
             yield Written(where, value, value._version)
     elif issubclass(made_by, MEMORY) or _is_array(value):
-        yield Memory(where, value, _sum(value))
+        yield Memory(where, value, content_sum(value))
     elif issubclass(made_by, type):
-        if _is_the_users(value):
+        if is_the_users(value):
             yield OfClass(where, value, dict(vars(value)))
     elif made_by is functools.partial:
         given = value.func, value.args, value.keywords
@@ -73,8 +73,8 @@ def notes(value: Any, where: str) -> Iterator[Note]:
     else:
         if nest is not None:
             yield Several(where, value, NESTS[nest](value), nest)
-        if has_attributes(value) and (not where or nest or _is_looked_into(value)):
-            held = {name: one for name, one in attributes(value).items() if _counts(value, name)}
+        if has_attributes(value) and (not where or nest or is_looked_into(value)):
+            held = {name: one for name, one in attributes(value).items() if counts(value, name)}
             yield Attributes(where, value, made_by, held)
 
 
@@ -106,7 +106,7 @@ class Several:
         now = NESTS[self.kind](self.nest)
         if len(now) == len(self.entries) and all(map(operator.is_, now, self.entries)):
             return
-        if len(now) != len(self.entries) or any(map(_is_other, now, self.entries)):
+        if len(now) != len(self.entries) or any(map(is_other, now, self.entries)):
             yield self.where
 
     def is_quick(self) -> bool:
@@ -124,11 +124,11 @@ class Memory:
     sum: int
 
     def changes(self) -> Iterator[str]:
-        if _sum(self.memory) != self.sum:
+        if content_sum(self.memory) != self.sum:
             yield self.where
 
     def is_quick(self) -> bool:
-        return _bytes(self.memory) <= SMALL
+        return size_of(self.memory) <= SMALL and not holds_objects(self.memory)
 
     def inside(self) -> Iterator[Found]:
         yield from ()
@@ -147,10 +147,10 @@ class Attributes:
         now = attributes(self.holder)
         for name, value in self.held.items():
             found = now.pop(name, MISSING)
-            if found is not value and _is_other(found, value):
+            if found is not value and is_other(found, value):
                 yield within(self.where, name)
         for name in now:
-            if _counts(self.holder, name) and not is_worked_out(self.holder, name):
+            if counts(self.holder, name) and not is_worked_out(self.holder, name):
                 yield within(self.where, name)
 
     def is_quick(self) -> bool:
@@ -176,7 +176,7 @@ class OfClass:
             return
         for name in {**self.held, **now}:
             found, before = now.get(name, MISSING), self.held.get(name, MISSING)
-            if _is_other(found, before) and not _is_pythons(name, found):
+            if is_other(found, before) and not _is_pythons(name, found):
                 yield within(self.where, name)
 
     def is_quick(self) -> bool:
@@ -199,7 +199,7 @@ def within(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _is_other(now: Any, before: Any) -> bool:
+def is_other(now: Any, before: Any) -> bool:
     if now is before:
         return False
     return type(now) is not type(before) or type(now) not in PLAIN or bool(now != before)
@@ -209,7 +209,7 @@ def _is_array(value: Any) -> bool:
     return type(value).__module__ == "numpy" and hasattr(value, "tobytes")
 
 
-def _sum(memory: Any) -> int:
+def content_sum(memory: Any) -> int:
     if not _is_array(memory):
         return zlib.crc32(memory)
     if memory.nbytes > LARGEST:
@@ -218,7 +218,12 @@ def _sum(memory: Any) -> int:
     return zlib.crc32(memory.tobytes())
 
 
-def _bytes(memory: Any) -> int:
+def holds_objects(memory: Any) -> bool:
+    """An array of them: what they hold is to be looked at, too."""
+    return bool(getattr(getattr(memory, "dtype", None), "hasobject", False))
+
+
+def size_of(memory: Any) -> int:
     if _is_array(memory):
         return int(memory.nbytes)
     if issubclass(type(memory), CTYPES):
@@ -227,7 +232,7 @@ def _bytes(memory: Any) -> int:
 
 
 @functools.lru_cache(maxsize=1000)
-def _is_the_users(made_by: type) -> bool:
+def is_the_users(made_by: type) -> bool:
     """Not one of a library, which may keep there what is nothing to the samples."""
     file = getattr(sys.modules.get(made_by.__module__), "__file__", None) or ""
     if any(folder in file for folder in ("site-packages", "dist-packages")):
@@ -235,7 +240,7 @@ def _is_the_users(made_by: type) -> bool:
     return made_by.__module__.partition(".")[0] not in LIBRARIES
 
 
-def _is_looked_into(value: Any) -> bool:
+def is_looked_into(value: Any) -> bool:
     """Data sets, transforms, and options: not files, locks, loggers, and what libraries keep."""
     return (
         _makes_samples(value) or not is_opaque(value) or type(value).__module__.startswith(SHARED)
@@ -248,7 +253,7 @@ def _makes_samples(value: Any) -> bool:
     return issubclass(made_by, Dataset) or (callable(value) and not issubclass(made_by, CODE))
 
 
-def _counts(holder: Any, name: str) -> bool:
+def counts(holder: Any, name: str) -> bool:
     """What torch keeps in a module, such as its hooks, is nothing to the samples.
 
     Nor is what an object keeps so that it need not be worked out again: reading may put it there.

@@ -109,18 +109,22 @@ class _Arrays:
 class _System:
     """How often Python has drawn from the system's random numbers, which have no state to look at.
 
-    SystemRandom, secrets, and generators of numpy that are made without a seed.
+    SystemRandom, secrets, and generators of numpy that are made without a seed. Its RandomState
+    draws even where it is given one, and forgets that at once: such draws are taken back.
     """
 
     WAY = "_urandom"  # how the module random gets at them
+    SEEDS, BITS = "numpy.random.bit_generator", "randbits"  # how numpy does, by way of it
 
     def __init__(self) -> None:
         self._count = 0
-        self._watched = False
+        self._watched = self._seeds_watched = False
 
     def draws(self) -> int:
         if not self._watched:
             self._watch()
+        if not self._seeds_watched:
+            self._watch_seeds()
         return self._count
 
     def _watch(self) -> None:
@@ -135,6 +139,53 @@ class _System:
             return plain(size)
 
         setattr(random, self.WAY, drawn)
+
+    def _watch_seeds(self) -> None:
+        """As soon as numpy is there."""
+        seeds = sys.modules.get(self.SEEDS)
+        plain: Any = getattr(seeds, self.BITS, None)
+        self._seeds_watched = seeds is not None
+        if plain is None:
+            return
+
+        @functools.wraps(plain)
+        def drawn(bits: int) -> int:
+            before = self._count
+            entropy = _Entropy(plain(bits))
+            entropy.drawn_at = _place(sys._getframe(1))
+            entropy.forgotten = self._take_back if self._count == before + 1 else None
+            return entropy
+
+        setattr(seeds, self.BITS, drawn)
+
+    def _take_back(self) -> None:
+        self._count -= 1
+
+
+class _Entropy(int):
+    """What numpy seeds a generator with. It lives as long as that seed, and knows where it began.
+
+    Let go of within the very call it was drawn in, it was replaced by the seed that was given:
+    nothing can have been drawn from it.
+    """
+
+    drawn_at: Any = None
+    forgotten: Callable[[], None] | None = None
+
+    def __del__(self) -> None:
+        try:
+            here = _place(sys._getframe(1))
+        except (AttributeError, TypeError, ValueError):  # Python is about to end
+            return
+        if self.forgotten is not None and here == self.drawn_at:
+            self.forgotten()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (int(self),)
+
+
+def _place(frame: Any) -> tuple[int, Any, int]:
+    return id(frame), frame.f_code, frame.f_lasti
 
 
 _arrays = _Arrays()

@@ -94,6 +94,11 @@ class Tiered(Dataset):  # type: ignore[misc]
         """What was changed on the data set itself; from then on it is asked, and nothing kept."""
         return self._tiered.outdated()
 
+    @property
+    def unseen(self) -> str | None:
+        """What holds so many records that a change in one of them is not looked for."""
+        return self._tiered.unseen
+
     def wrong(self) -> str | None:
         """A sample that is another one when it is made again: nothing is cached from then on."""
         return self._tiered.wrong()

@@ -16,10 +16,12 @@ compute. Datasets that stream (IterableDataset) would repeat their data and are 
 
 Where the script has no workers of its own, a data set that is not made for them is left alone: one
 that draws from a random generator of its own, or whose transforms do, because each worker would
-begin every epoch with a copy of it and repeat the same numbers; and one that holds an open file,
-archive, database or connection, because workers would move each other's place in it. A script that
-gives its loader a `worker_init_fn` sees to that itself. A data set that the script changes in the
-middle of an epoch is loaded without workers from there on, and it is said.
+begin every epoch with a copy of it and repeat the same numbers; one that holds an open file,
+archive, database or connection, because workers would move each other's place in it; and one that
+changes with the samples it makes, as where it counts how often each was asked for, because workers
+would count in copies of their own. Some samples are made in a process apart to see that. A script
+that gives its loader a `worker_init_fn` sees to all of it itself. A data set that the script
+changes in the middle of an epoch is loaded without workers from there on, and it is said.
 
 What cannot be seen is not: a global variable that the samples depend on and that the script changes
 in the middle of an epoch, and a sampler that goes by what the last batch did. Workers ask for
@@ -181,11 +183,16 @@ def _untrusted(arguments: dict[str, Any]) -> str | None:
 
 
 def _not_shared(dataset: Any) -> str | None:
-    from hotlap.data import generators
+    from hotlap.data import generators, keeping
 
     where, generator = next(generators.held(dataset), ("", None))
     if generator is not None:
         name = where or type(generator).__name__
         return f"{name} is a random generator, and each worker would repeat it in every epoch"
     handle = handles.held(dataset, by_workers=True)
-    return None if handle is None else f"{handle}, which workers cannot share"
+    if handle is not None:
+        return f"{handle}, which workers cannot share"
+    what = keeping.changed_by_samples(dataset)
+    if what is not None:
+        return f"making a sample changes `{what}`, and workers would change copies of their own"
+    return None

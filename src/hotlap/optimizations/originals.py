@@ -55,3 +55,7 @@ class Originals:
 
 def changed(what: str) -> str:
     return f"the script changes `{what}` of its data set while it trains"
+
+
+def unseen(what: str) -> str:
+    return f"`{what}` of the data set holds more than can be compared between epochs"

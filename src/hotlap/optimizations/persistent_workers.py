@@ -10,6 +10,9 @@ each, and whatever the dataset had cached is gone.
 ## When it does not help
 Long epochs. The workers keep their memory between epochs. They also keep the data set as it was
 when they began: where a script changes it between epochs, they are started anew, and it is said.
+That is seen in the records of a long list as well, before each epoch. Where a data set holds more
+than can be compared (some twenty million numbers and words in records that may change), workers are
+started anew for every epoch. Names of files and other things that do not change are no such case.
 
 A global variable that the samples depend on and that the script changes between epochs, as the
 number of the epoch, cannot be seen: workers that live on keep its first value. Do not use it there.
@@ -25,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from hotlap.optimizations import reading
-from hotlap.optimizations.originals import changed
+from hotlap.optimizations.originals import changed, unseen
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -105,12 +108,17 @@ class Kept:
         from hotlap.data.noting import Noted
 
         if loader._iterator is None:
-            self._noted[loader] = Noted(loader.dataset)
+            begun = self._noted[loader] = Noted(loader.dataset)
+            if begun.unseen is not None:
+                self._end(loader, unseen(begun.unseen))
             return
         noted = self._noted.get(loader)
         what = noted.change(closely=True) if noted is not None else None
         if what is not None:
             loader._iterator._shutdown_workers()
             loader._iterator = None
-            vars(loader)["persistent_workers"] = False  # the loader itself lets nobody set it
-            self._training.ended(NAME, changed(what))
+            self._end(loader, changed(what))
+
+    def _end(self, loader: Any, why: str) -> None:
+        vars(loader)["persistent_workers"] = False  # the loader itself lets nobody set it
+        self._training.ended(NAME, why)

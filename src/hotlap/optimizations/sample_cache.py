@@ -10,8 +10,10 @@ numbers below that, from torch, random or numpy or from a generator that the dat
 code names, is not kept and made anew each time. Nor is one of a kind that a cache does not take, or
 that the sampler asks for by more than its number: the last line then says "in part". Where the
 script sets something on its data set, on its class or on an object it holds, samples come from the
-data set again from there on. A hundredth of the time goes into making samples again that were kept:
-where one has become another, what was kept is forgotten, and the cache ends there.
+data set again from there on; what the records of a long list hold is compared before each epoch,
+and a data set that holds too many of them for that is left alone. A hundredth of the time goes into
+making samples again that were kept: where one has become another, what was kept is forgotten, and
+the cache ends there.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.
@@ -37,7 +39,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
-from hotlap.optimizations.originals import Originals, changed
+from hotlap.optimizations.originals import Originals, changed, unseen
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -97,6 +99,9 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         except Exception as problem:
             training.refused(NAME, loading.in_short(problem))
             return
+        if cached.unseen is not None:
+            training.refused(NAME, unseen(cached.unseen))
+            return
         if faster < WORTH_IT:
             training.refused(NAME, "its samples are made about as fast as a cache could give them")
             return
@@ -131,12 +136,13 @@ def _faster(cached: Any) -> float:
     from hotlap.data import generators
     from hotlap.data.packing import pack, unpack
     from hotlap.data.randomness import restored
+    from hotlap.data.untouched import left_as_it_was
 
-    made, taken = 0.0, 0.0
-    with restored(), generators.restored(cached.below.dataset):
+    made, taken, source = 0.0, 0.0, cached.below.dataset
+    with left_as_it_was(source), restored(), generators.restored(source):
         for index in cached.probes:
             times = [time.perf_counter()]
-            sample = cached.below.dataset[index]
+            sample = source[index]
             times.append(time.perf_counter())
             packed = pack(sample)
             unpack(packed)

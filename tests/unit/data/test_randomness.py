@@ -1,6 +1,7 @@
 """Whether random numbers were drawn is seen, whoever drew them."""
 
 import itertools
+import pickle
 import random
 import sys
 
@@ -22,6 +23,17 @@ DRAWS = {
     "numpy, a normal number": numpy.random.randn,
     "numpy, a seed": lambda: numpy.random.seed(next(SEEDS)),
     "numpy, an order": lambda: numpy.random.permutation(3),
+    "numpy, a generator without a seed": lambda: numpy.random.RandomState().rand(),
+    "numpy, a new one without a seed": lambda: numpy.random.default_rng().random(),
+    "numpy, one that is seeded later": lambda: numpy.random.RandomState().seed(3),
+    "the system": lambda: random.SystemRandom().random(),
+}
+SEEDED = {
+    "RandomState": lambda: numpy.random.RandomState(3).randn(),
+    "RandomState by name": lambda: numpy.random.RandomState(seed=3).randn(),
+    "default_rng": lambda: numpy.random.default_rng(3).random(),
+    "random": lambda: random.Random(3).random(),
+    "torch": lambda: torch.rand(1, generator=torch.Generator().manual_seed(3)),
 }
 
 
@@ -39,6 +51,26 @@ def test_each_draw_is_seen(draw):
         assert randomness.state() == before
         draw()
         assert randomness.state() != before
+
+
+@pytest.mark.parametrize("draw", SEEDED.values(), ids=SEEDED.keys())
+def test_a_generator_that_is_made_with_a_seed_is_no_draw(draw):
+    before = randomness.state()
+    draw()
+    assert randomness.state() == before
+
+
+def test_one_with_a_seed_does_not_hide_one_without():
+    before = randomness.state()
+    made = [numpy.random.RandomState(3), numpy.random.RandomState(), numpy.random.RandomState(4)]
+    assert len({one.rand() for one in made}) == 3
+    assert randomness.state() != before
+
+
+def test_what_numpy_seeds_itself_with_is_a_plain_number_elsewhere():
+    randomness.state()
+    entropy = numpy.random.SeedSequence().entropy
+    assert type(pickle.loads(pickle.dumps(entropy))) is int
 
 
 def test_a_normal_number_that_was_left_over_is_seen_when_it_goes():

@@ -302,3 +302,29 @@ told["workers"] = [
     run = train(recipe, script)
     assert run.told["workers"] == [2, 0]
     assert run.done["sample-cache"]["status"] == "applied"
+
+
+def test_a_data_set_that_counts_what_it_was_asked_for_is_left_alone(train):
+    run = train(
+        WORKERS,
+        """
+class Seen(torch.utils.data.Dataset):
+    def __init__(self):
+        self.seen = [0] * 8
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        self.seen[index] += 1
+        return self.seen[index]
+
+data = Seen()
+loader = DataLoader(data, batch_size=4, shuffle=True)
+told["samples"] = [[int(x) for batch in loader for x in batch] for _ in range(2)]
+told["seen"] = data.seen
+""",
+    )
+    assert run.told == {"samples": [[1] * 8, [2] * 8], "seen": [2] * 8}
+    assert run.done["loader-workers"]["status"] == "refused"
+    assert "making a sample changes `seen`" in run.done["loader-workers"]["detail"]

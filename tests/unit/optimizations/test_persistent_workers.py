@@ -76,3 +76,16 @@ def test_workers_see_what_a_script_changes_on_its_data_set(train):
 def test_workers_that_the_script_keeps_stay_as_they_are(train):
     script = CHANGING.replace("num_workers=1", "num_workers=1, persistent_workers=True")
     assert train(PERSISTENT, script).told["epochs"] == [[0]] * 4
+
+
+def test_workers_see_the_labels_that_a_script_sets_in_many_records(train):
+    records = CHANGING.replace("return self.epoch", "return self.records[index]['label']").replace(
+        "data.epoch = epoch // 2", "data.records[90]['label'] = epoch // 2"
+    )
+    records = records.replace("return 8", "return 91").replace("batch_size=2", "batch_size=91")
+    records = records.replace("epoch = 0", "records = None").replace(
+        "data = Told()", "data = Told()\ndata.records = [{'label': 0} for _ in range(91)]"
+    )
+    run = train(PERSISTENT, records)
+    assert run.told["epochs"] == [[0], [0], [0, 1], [0, 1]]
+    assert "the script changes `records[...]`" in str(run.done["persistent-workers"]["until"])

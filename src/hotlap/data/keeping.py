@@ -1,0 +1,127 @@
+"""Whether a data set keeps something of the samples it makes, such as how often each was asked for.
+
+Workers would keep it in copies of their own, which end with the epoch. Samples are made in a
+process like theirs, so that nothing here is counted, opened or drawn. What comes with the first
+sample and then stays, as an open file or a decoded image does, is no such case, nor is what comes
+out the same whenever the same samples are made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from hotlap.data import identity, randomness
+from hotlap.data.fitting import spread_out
+from hotlap.data.holding import attributes
+from hotlap.data.inside import Group, Room, TooMany, groups_in
+from hotlap.data.nesting import INNER, all_of
+from hotlap.data.notes import is_other, is_the_users
+
+SAMPLES = 2
+SECONDS = 5.0  # it is left to itself after them: nothing is known then
+ASIDE = "cache"  # in the name of what may differ in each process
+LONGEST = 1000  # bytes of an answer
+_KEPT: list[Any] = []  # streams of the process: they write out what is in them when let go of
+
+
+def changed_by_samples(dataset: Any, *, seconds: float = SECONDS) -> str | None:
+    """The name of something that is another each time samples are made; None if nobody knows.
+
+    A data set with memory that processes share is made for workers, and would be changed by this.
+    """
+    if any(map(_is_shared, (value for one in all_of(dataset) for value in vars(one).values()))):
+        return None
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are threads
+        child = os.fork()
+    if child == 0:
+        try:
+            _silence()
+            os.write(write, _found(dataset).encode()[:LONGEST])
+        finally:
+            os._exit(0)
+    os.close(write)
+    try:
+        there, _, _ = select.select([read], [], [], seconds)
+        return os.read(read, LONGEST).decode(errors="replace") or None if there else None
+    finally:
+        os.close(read)
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _is_shared(value: Any) -> bool:
+    if issubclass(type(value), torch.Tensor):
+        return bool(value.is_shared()) and value.device.type == "cpu"
+    return type(value).__module__.startswith("multiprocessing")
+
+
+def _silence() -> None:
+    """What the data set prints would stand there twice."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    _KEPT.extend((sys.stdout, sys.stderr))
+    sys.stdout = sys.stderr = os.fdopen(nowhere, "w")
+
+
+def _found(dataset: Any) -> str:
+    torch.set_num_threads(1)  # those of the process it was forked from are not here
+    indices = spread_out(len(dataset), SAMPLES)
+
+    def make() -> None:
+        randomness.reseed(0)
+        for index in indices:
+            dataset[index]
+
+    return next(differing(dataset, make), "")
+
+
+def differing(dataset: Any, make: Callable[[], None]) -> Iterator[str]:
+    make()  # opens and keeps what is opened and kept once
+    noted = [_Attribute(one, name) for one in all_of(dataset) for name in attributes(one)]
+    make()
+    suspects = [one for one in noted if one.is_changed()]
+    if suspects:
+        before = [one.digest() for one in suspects]
+        make()
+        for one, known in zip(suspects, before, strict=True):
+            if one.digest() != known:
+                yield one.name
+
+
+class _Attribute:
+    """One of a data set's, with what is inside it; not inside the objects of libraries."""
+
+    def __init__(self, holder: Any, name: str) -> None:
+        self._holder, self.name = holder, name
+        self._value = attributes(holder)[name]
+        self._groups: list[Group] = []
+        if name not in INNER and ASIDE not in name:
+            with contextlib.suppress(TooMany):
+                self._groups.extend(groups_in([self._value], Room(aside=_is_a_librarys)))
+
+    def is_changed(self) -> bool:
+        if self.name in INNER or ASIDE in self.name:
+            return False
+        other = is_other(attributes(self._holder).get(self.name), self._value)
+        return other or any(group.is_changed() for group in self._groups)
+
+    def digest(self) -> str | None:
+        return identity.digest(attributes(self._holder).get(self.name))
+
+
+def _is_a_librarys(one: Any) -> bool:
+    made_by: Any = type(one)
+    return not is_the_users(made_by)
