@@ -21,7 +21,10 @@ def apart(parameters: list[Any], plain: list[bool], others: list[Any]) -> list[i
 
     `plain` says which of the parameters are contiguous: it is asked once for several lists.
     """
-    answers = enumerate(zip(plain, contiguous(others), strict=True))
+    lying = contiguous(others)
+    if all(plain) and all(lying):
+        return []
+    answers = enumerate(zip(plain, lying, strict=True))
     doubtful = [place for place, (own, its) in answers if not (own and its)]
     return [one for one in doubtful if not _alike(parameters[one], others[one])]
 
