@@ -52,7 +52,7 @@ class Proof:
         self, module: nn.Module, given: torch.Tensor, made: torch.Tensor, conditions: Conditions
     ) -> None:
         with conditions.again():
-            with torch.enable_grad(), conditions.computing(), saved_tensors_hooks(_same, _same):
+            with torch.enable_grad(), conditions.computing(), saved_tensors_hooks(_bare, _bare):
                 again = module(given.detach().requires_grad_(_may_need(given)))
             computed = conditions.computed()
         for place, key in computed:
@@ -76,9 +76,12 @@ class Proof:
                 )
 
 
-def _same(tensor: torch.Tensor) -> torch.Tensor:
-    """Instead of hooks of the user's that would move to the CPU what nobody will ask for."""
-    return tensor
+def _bare(tensor: torch.Tensor) -> torch.Tensor:
+    """Instead of hooks of the user's that would move to the CPU what nobody will ask for.
+
+    Detached: an operation that keeps what it made, and that what it comes from, would never end.
+    """
+    return tensor.detach()
 
 
 def _may_need(given: torch.Tensor) -> bool:
