@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from hotlap.optimizations import sources
@@ -24,11 +23,7 @@ def in_source() -> str | None:
 
 @functools.cache
 def _line(path: str) -> int | None:
-    try:
-        text = Path(path).read_text("utf-8")
-        tree = ast.parse(text) if ARGUMENT in text else None
-    except (OSError, SyntaxError, ValueError):
-        return None
+    tree = sources.parsed(path, holding=ARGUMENT)
     given = (one for one in ast.walk(tree) if isinstance(one, ast.keyword)) if tree else ()
     lines = [one.value.lineno for one in given if one.arg == ARGUMENT and not _off(one.value)]
     return min(lines, default=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from hotlap.optimizations import sources
@@ -28,11 +27,7 @@ def in_source() -> str | None:
 
 @functools.cache
 def _line(path: str) -> int | None:
-    try:
-        text = Path(path).read_text("utf-8")
-        tree = ast.parse(text) if ".view(" in text else None
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return None
+    tree = sources.parsed(path, holding=".view(")
     return min(_lines(tree), default=None) if tree else None
 
 

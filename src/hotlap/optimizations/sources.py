@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 
 def first(line: Callable[[str], int | None]) -> str | None:
@@ -18,3 +20,12 @@ def first(line: Callable[[str], int | None]) -> str | None:
             if found is not None:
                 return f"{os.path.basename(path)}:{found}"
     return None
+
+
+def parsed(path: str, *, holding: str) -> ast.AST | None:
+    """The source there; None where it does not hold these words, or cannot be read."""
+    try:
+        text = Path(path).read_text("utf-8")
+        return ast.parse(text) if holding in text else None
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
