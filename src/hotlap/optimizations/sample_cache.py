@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ from hotlap.optimizations import loading, reading
 from hotlap.optimizations.originals import Originals, changed, unseen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hotlap.optimizations.training import Training
     from hotlap.records import Record, Verdict
 
@@ -56,6 +59,8 @@ FILLS = True  # the first run of a tuning fills it, and is not compared
 FOLDER_VARIABLE = "HOTLAP_SAMPLES"  # where trials of a tuning keep samples for those that follow
 DISK = "30%"  # of what is free there
 WORTH_IT = 2.0  # times as fast from the cache as from the source
+PASSES = 3  # that must all find it so, unless the samples take long, of which chance makes little
+DOUBT_SECONDS = 0.05
 
 
 def refusal(record: Record) -> str | None:
@@ -134,21 +139,35 @@ def _outdated(cached: Any) -> str | None:
 def _faster(cached: Any) -> float:
     """How much faster what can be kept comes from a cache than from where it comes from now."""
     from hotlap.data import generators
-    from hotlap.data.packing import pack, unpack
     from hotlap.data.randomness import restored
     from hotlap.data.untouched import left_as_it_was
 
-    made, taken, source = 0.0, 0.0, cached.below.dataset
+    source, found = cached.below.dataset, math.inf
     with left_as_it_was(source), restored(), generators.restored(source):
-        for index in cached.probes:
-            times = [time.perf_counter()]
-            sample = source[index]
-            times.append(time.perf_counter())
-            packed = pack(sample)
-            unpack(packed)
-            times.append(time.perf_counter())
-            unpack(packed)
-            times.append(time.perf_counter())
-            made += times[1] - times[0]
-            taken += times[3] - times[2]
-    return made / taken if taken else 0.0
+        until = time.perf_counter() + DOUBT_SECONDS
+        for _ in range(PASSES):
+            found = min(found, _once(source, cached.probes))
+            if found < WORTH_IT or time.perf_counter() > until:
+                break
+    return found
+
+
+def _once(source: Any, probes: Sequence[int]) -> float:
+    """The slowest of either is left out: a busy machine stands still for longer than a sample."""
+    from hotlap.data.packing import pack, unpack
+
+    made: list[float] = []
+    taken: list[float] = []
+    for index in probes:
+        times = [time.perf_counter()]
+        sample = source[index]
+        times.append(time.perf_counter())
+        packed = pack(sample)
+        unpack(packed)
+        times.append(time.perf_counter())
+        unpack(packed)
+        times.append(time.perf_counter())
+        made.append(times[1] - times[0])
+        taken.append(times[3] - times[2])
+    usual = [sum(sorted(seconds)[: max(1, len(seconds) - 1)]) for seconds in (made, taken)]
+    return usual[0] / (usual[1] or math.inf)

@@ -21,6 +21,12 @@ class Slow(Dataset):
         value = torch.tensor([float(index)])
         return value if self.transform is None else self.transform(value)
 
+class Interrupted(TensorDataset):
+    def __getitem__(self, index):
+        if index == 0:
+            time.sleep(0.005)
+        return super().__getitem__(index)
+
 def epoch(loader):
     return [float(x) for batch in loader for x in batch.flatten()]
 """
@@ -76,6 +82,7 @@ told["epochs"] = [epoch(loader), epoch(loader)]
     ("data", "reason"),
     [
         ("TensorDataset(torch.arange(20.0))", "about as fast as a cache could give them"),
+        ("Interrupted(torch.arange(20.0))", "about as fast as a cache could give them"),
         (
             "type('Random', (Slow,), {'__getitem__': lambda self, at: torch.rand(1)})()",
             "the samples of Random are random",
