@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Mapping
@@ -30,14 +31,36 @@ def arena(
     folder: Path | None = None,
 ) -> Arena:
     """Of this process alone, unless it is one of several ranks on this node."""
-    if int(environment.get("LOCAL_WORLD_SIZE") or 1) < 2:
+    job = _job(environment)
+    if job is None:
         return Arena(samples, budget)
-    job = [environment.get(name, "") for name in JOB]
     name = hashlib.sha256(json.dumps([key, *job]).encode()).hexdigest()[:24]
     try:
         return _met(_own_folder(folder) / name, samples, budget)
     except OSError:  # there is no place to meet at: share nothing
         return Arena(samples, budget)
+
+
+def _job(environment: Mapping[str, str]) -> list[str] | None:
+    """What ranks of one node have in common: a launcher's words, or the process that spawned them.
+
+    None of a process that is no such rank. `mp.spawn` tells its processes nothing; that they are
+    ranks is known once they are a group.
+    """
+    if int(environment.get("LOCAL_WORLD_SIZE") or 1) > 1:
+        return [environment.get(name, "") for name in JOB]
+    parent = multiprocessing.parent_process()
+    if parent is None or parent.pid is None or not _in_a_group():
+        return None
+    return ["spawned by", str(parent.pid), started(parent.pid) or ""]
+
+
+def _in_a_group() -> bool:
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return bool(distributed.get_world_size() > 1)
 
 
 def _own_folder(folder: Path | None) -> Path:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -80,6 +82,42 @@ def test_the_one_that_was_forked_sees_what_its_sibling_made(arena):
     os.write(go[1], b".")
     os.waitpid(child, 0)
     assert bytes(found.get(5)) == b"from a sibling"  # and may be gone afterwards
+
+
+SPAWNED = """
+import sys
+import torch
+from torch import distributed, multiprocessing
+from hotlap.data import Tiered
+
+def train(rank, meet, ended):
+    distributed.init_process_group("gloo", init_method="file://" + meet, rank=rank, world_size=2)
+    cached = Tiered(torch.utils.data.TensorDataset(torch.arange(100.0)), ram="1MB")
+    if rank == 0:
+        cached[7]
+    ended.wait()
+    cached.forget_hits()
+    ended.wait()
+    if rank:
+        cached[7]
+        print("of the second rank:", cached.hits()["ram"])
+    ended.wait()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ended = context.Barrier(2)
+    multiprocessing.spawn(train, (sys.argv[1], ended), 2)
+"""
+
+
+def test_ranks_that_the_script_spawns_meet_as_those_of_a_launcher(tmp_path):
+    script = tmp_path / "spawned.py"
+    script.write_text(SPAWNED)
+    meet = tmp_path / "group"
+    done = subprocess.run(
+        [sys.executable, script, meet], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "of the second rank: 1\n"
 
 
 def test_a_user_without_a_name_shares_as_well(monkeypatch, tmp_path):
