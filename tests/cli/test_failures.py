@@ -145,7 +145,7 @@ def test_ctrl_c_ends_the_command_and_keeps_what_was_measured(tmp_path: Path) -> 
     trainer = int(record.stem)
     assert alive(trainer)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=200)
 
     assert process.returncode == 130
     assert "Interrupted after" in errors
@@ -197,7 +197,7 @@ def test_a_forgotten_or_misspelt_verb_is_told(words: tuple[str, ...], text: str)
         [sys.executable, "-m", "hotlap", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 2

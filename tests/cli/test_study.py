@@ -88,7 +88,7 @@ def check_files(answer: dict[str, Any], folder: Path) -> None:
         words("report", str(folder), "--format", "csv"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         env=clean_environment(),
         check=True,
     )
@@ -108,12 +108,12 @@ def test_an_interrupted_study_keeps_its_cells_and_goes_on_to_its_answer(tmp_path
         env=clean_environment(),
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while not list(tmp_path.glob(".hotlap/study-workers-*/study.json")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         started.send_signal(signal.SIGINT)
-        output, errors = started.communicate(timeout=60)
+        output, errors = started.communicate(timeout=200)
     finally:
         started.kill()
         started.communicate()

@@ -41,7 +41,7 @@ def in_terminal(*words: str, out: Path, columns: int = 100) -> tuple[int, str]:
             break
         drawn += received
     os.close(master)
-    return process.wait(timeout=60), drawn.decode(errors="replace")
+    return process.wait(timeout=200), drawn.decode(errors="replace")
 
 
 def test_a_script_gets_the_terminals_width_and_its_user_a_line_that_moves(tmp_path: Path) -> None:

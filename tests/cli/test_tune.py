@@ -221,7 +221,7 @@ def test_an_interrupted_and_a_killed_tuning_leave_nothing_running_and_go_on_wher
     process = started(*only)
     wait_for(lambda: len(journal(tmp_path)) >= 2)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=200)
     assert process.returncode == 130
     assert "go on with hotlap tune --resume --only does-nothing" in errors
     assert "tunable_storage.py" in errors.split("--resume")[-1], "the line can be typed as it is"
@@ -262,7 +262,7 @@ def test_a_tuning_whose_reader_goes_stops_at_once_and_keeps_its_rows(
     for _ in range(3):
         process.stdout.readline()
     process.stdout.close()
-    process.wait(timeout=60)
+    process.wait(timeout=200)
     assert process.returncode == 141
     assert process.stderr is not None
     assert process.stderr.read() == ""

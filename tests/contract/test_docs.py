@@ -90,7 +90,7 @@ def test_generated_pages_are_fresh() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -67,7 +67,7 @@ def loaded_by(code):
         [sys.executable, "-W", "error", "-c", watch + code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     *shown, names = done.stdout.splitlines()

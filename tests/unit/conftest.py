@@ -31,7 +31,7 @@ def in_python(tmp_path):
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            timeout=120,
+            timeout=280,
         )
         assert done.returncode == int(fails), done.stdout + done.stderr
         return done.stderr if fails else done.stdout

@@ -266,7 +266,7 @@ def test_files_are_utf8_whatever_the_locale_is(tmp_path):
         capture_output=True,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=200,
     )
     assert done.stdout == "tf32\n", done.stderr
     assert "größer" in (tmp_path / "hotlap.toml").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ def deserted(*words: str) -> tuple[int, str]:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    return process.wait(timeout=60), errors
+    return process.wait(timeout=200), errors
 
 
 def test_a_reader_that_is_gone_ends_a_verb_without_a_word() -> None:
@@ -52,7 +52,7 @@ def through_a_shell(line: str, **variables: str) -> subprocess.CompletedProcess[
         ["bash", "-c", line, "bash", sys.executable, "-c", ENTRY],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
         env={**os.environ, **variables},
     )

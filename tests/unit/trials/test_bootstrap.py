@@ -27,7 +27,7 @@ def python(tmp_path):
             text=True,
             env=environment,
             cwd=tmp_path,
-            timeout=60,
+            timeout=200,
         )
 
     return run
