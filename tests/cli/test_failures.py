@@ -65,7 +65,7 @@ def test_a_hang_before_the_first_step_ends_at_the_time_limit(
 
 
 def test_a_hang_after_some_steps_keeps_what_was_measured(hotlap: Callable[..., Answer]) -> None:
-    answer = hotlap("hang_late.py", options=("--timeout", "6"))
+    answer = hotlap("hang_late.py", options=("--timeout", "16"))
     assert answer.code == 0, answer.errors
     assert answer.result is not None
     assert "stalled" in [finding["rule"] for finding in answer.result["findings"]]

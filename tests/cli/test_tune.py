@@ -154,7 +154,7 @@ def test_faults_are_rows_with_reasons_and_leave_nothing_behind(
     names = [*FAULTS, "leaves-children"]
     only = [word for name in names for word in ("--only", name)]
     tuned = tune(
-        "tunable_storage.py", *only, "--timeout", "10", **planted.variables(tmp_path, *names)
+        "tunable_storage.py", *only, "--timeout", "20", **planted.variables(tmp_path, *names)
     )
     assert tuned.code == 0, tuned.errors
     for name, (status, reason) in FAULTS.items():
