@@ -13,7 +13,6 @@ workers = 8
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -82,6 +81,7 @@ class Recipe:
 
     def having(self, name: str, settings: Settings) -> Recipe:
         """With this optimization, what it needs, and without what it cannot stand."""
+        _check(name, settings, "the recipe")
         one = optimizations.named(name)
         wanted = dict(self.changes)
         wanted[name] = dict(settings)
@@ -141,6 +141,12 @@ class Recipe:
             raise UsageError(
                 f"The recipe {file} cannot be read: {problem.strerror}. Check the path."
             ) from problem
+        except UnicodeDecodeError as problem:
+            line = problem.object.count(b"\n", 0, problem.start) + 1
+            raise UsageError(
+                f"The recipe {file} is not UTF-8 text: byte {problem.object[problem.start]:#04x} "
+                f"in line {line}. Save it as UTF-8."
+            ) from problem
         except (ValueError, RecursionError) as problem:  # of TOML, of text, of very long numbers
             raise UsageError(
                 f"The recipe {file} is not TOML: {problem}. Correct it there: each line is a "
@@ -186,12 +192,8 @@ def check_names(names: Iterable[str], *, option: str) -> None:
     known = [one.NAME for one in optimizations.known()]
     for name in names:
         if name not in known:
-            raise UsageError(f"{option} {name}: there is no such optimization.{_near(name, known)}")
-
-
-def _near(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(known)}."
+            move = optimizations.near(name)
+            raise UsageError(f"{option} {name}: there is no such optimization.{move}")
 
 
 def _printable(line: str) -> str:
@@ -212,7 +214,9 @@ def _short(value: Any) -> str:
 def _check(name: str, settings: Any, source: str) -> None:
     known = [one.NAME for one in optimizations.known()]
     if name not in known:
-        raise UsageError(f"{source} names {name}, which is no optimization.{_near(name, known)}")
+        raise UsageError(
+            f"{source} names {name}, which is no optimization.{optimizations.near(name)}"
+        )
     if not isinstance(settings, dict):
         raise UsageError(f"{source}: {name} must be a table, like [{name}].")
     one = optimizations.named(name)
@@ -230,7 +234,14 @@ def _check(name: str, settings: Any, source: str) -> None:
             least, most = optimizations.bounds(one, key)
             if type(value) is not int or not least <= value <= most:
                 must = f"a whole number from {least} to {most}"
-                raise UsageError(f"{source}: {name} {key} is {_short(value)}; it must be {must}.")
+                raise UsageError(
+                    f"{source}: {_of(key, name)} is {_short(value)}; it must be {must}."
+                )
         elif value not in choices:
             words = ", ".join(map(str, choices))
-            raise UsageError(f"{source}: {name} {key} is {value!r}; it is one of {words}.")
+            raise UsageError(f"{source}: {_of(key, name)} is {value!r}; it is one of {words}.")
+
+
+def _of(setting: str, name: str) -> str:
+    """`workers of loader-workers`, and `threads` where both are called so."""
+    return setting if setting == name else f"{setting} of {name}"

@@ -269,6 +269,11 @@ class Profile(Record, frozen=True, kw_only=True):
 Kind = TypeVar("Kind")
 
 # One function for each older schema: takes that version's dict, answers the next version's.
+OTHERS = {  # by a field that no profile has
+    "trials": "a tuning",
+    "study": "a study",
+    "applied": "what a hotlap run applied",
+}
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
@@ -291,6 +296,9 @@ def parse(text: bytes, *, source: str, newest: int) -> dict[str, Any]:
 
 def decode(text: bytes, *, source: str = "the record") -> Profile:
     content = parse(text, source=source, newest=SCHEMA)
+    for field, what in OTHERS.items():
+        if field in content and "step" not in content:
+            raise RecordError(f"{source} holds {what}, not a profile. Name the file of a profile.")
     for version in range(content["schema"], SCHEMA):
         content = MIGRATIONS[version](content)
     return fitted(content, Profile, source=source)

@@ -1,6 +1,7 @@
 """Recipes: what people read, edit and commit, checked before anything runs with it."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -116,7 +117,8 @@ def test_having_one_brings_what_it_needs_and_drives_out_what_it_cannot_stand():
     assert set(recipe.changes) == {"non-blocking-copy", "pinned-memory"}
     other = recipe.having("device-prefetch", {})
     assert set(other.changes) == {"device-prefetch", "pinned-memory"}
-    accumulating = Recipe().having("precision-fp16", {}).having("gradient-accumulation", {})
+    accumulating = Recipe().having("precision-fp16", {})
+    accumulating = accumulating.having("gradient-accumulation", {"parts": 2})
     assert set(accumulating.changes) == {"gradient-accumulation"}  # only one of them says so
     scaled = accumulating.having("precision-fp16", {})
     assert set(scaled.changes) == {"precision-fp16"}
@@ -126,6 +128,24 @@ def test_having_one_again_changes_its_settings():
     recipe = RECIPE.having("loader-workers", {"workers": 2})
     assert recipe.changes["loader-workers"] == {"workers": 2}
     assert RECIPE.changes["loader-workers"] == {"workers": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("precision_bf16", {}, "names precision_bf16, which is no optimization. Did you mean prec"),
+        ("threads", {"threads": 0}, "threads is 0; it must be a whole number from 1"),
+        ("batch-size", {}, "batch-size needs factor"),
+    ],
+)
+def test_having_what_there_is_not_is_told_before_anything_is_changed(name, settings, sentence):
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        Recipe().having(name, settings)
+
+
+def test_a_recipe_of_an_unknown_name_says_so_whatever_it_is_asked_for():
+    with pytest.raises(UsageError, match=r"nope is no optimization\. There are: allocator"):
+        Recipe({"nope": {}}).having("tf32", {})
 
 
 def test_without_one_goes_what_needs_it():
@@ -143,18 +163,24 @@ def test_without_one_goes_what_needs_it():
         ("compile = true\n", "compile must be a table, like [compile]."),
         ("[compile]\nlevel = 3\n", "compile has no setting level. It has mode."),
         ("[tf32]\non = true\n", "tf32 has no setting on. It has none."),
-        ('[compile]\nmode = "fast"\n', "compile mode is 'fast'; it is one of default, reduce-"),
-        ("[compile]\nmode = 1\n", "compile mode is 1; it is one of default"),
-        ("[compile]\nmode = []\n", "compile mode is []; it is one of default"),
+        ('[compile]\nmode = "fast"\n', "mode of compile is 'fast'; it is one of default, re"),
+        ("[compile]\nmode = 1\n", "mode of compile is 1; it is one of default"),
+        ("[compile]\nmode = []\n", "mode of compile is []; it is one of default"),
         ('[threads]\nthreads = "2"\n', "threads is '2'; it must be a whole number from 1 to"),
         ("[threads]\nthreads = 1.5\n", "threads is 1.5; it must be a whole number from 1 to"),
         ("[threads]\nthreads = true\n", "threads is True; it must be a whole number from 1 to"),
-        ("[threads]\nthreads = 0\n", "threads is 0; it must be a whole number from 1 to"),
+        (
+            "[threads]\nthreads = 0\n",
+            "mine.toml: threads is 0; it must be a whole number from 1 to",
+        ),
         (
             "[gradient-accumulation]\nparts = 0\n",
             "it must be a whole number from 1 to 1000000.",
         ),
-        ("[batch-size]\nfactor = -2\n", "factor is -2; it must be a whole number from 1 to"),
+        (
+            "[batch-size]\nfactor = -2\n",
+            "factor of batch-size is -2; it must be a whole number from 1 to",
+        ),
         (
             "[loader-workers]\nworkers = -1\n",
             "-1; it must be a whole number from 0 to 1024.",
@@ -211,8 +237,8 @@ def test_a_recipe_that_cannot_be_read_is_a_sentence(tmp_path):
         Recipe.load(tmp_path)
     with pytest.raises(UsageError, match=r"path is empty\. Give a file, such as hotlap\.toml\."):
         Recipe.load("")
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="is not TOML"):
+    (tmp_path / "bytes.toml").write_bytes(b"[tf32]\n# caf\xe9")
+    with pytest.raises(UsageError, match=r"not UTF-8 text: byte 0xe9 in line 2\. Save it as UTF"):
         Recipe.load(tmp_path / "bytes.toml")
 
 

@@ -30,6 +30,7 @@ class Ran:
     code: int  # as a shell would say it: 128 + n where signal n ended the command
     signal: int | None
     recipe: Recipe
+    source: Path | None = None  # the recipe's file
     applied: dict[str, str]
     refused: dict[str, str]
     ended: dict[str, str] = field(default_factory=dict)  # of those applied: why not to the end
@@ -48,12 +49,12 @@ def run(
     """
     words = as_words(command)
     working = working_directory()
-    chosen = _choose(recipe, working)
+    chosen, source = _choose(recipe, working)
     resolved = commands.resolve(words, folder=working)
     started(chosen)
     if not chosen:
         code, number = _wait(resolved, dict(os.environ))
-        return Ran(code=code, signal=number, recipe=chosen, applied={}, refused={})
+        return Ran(code=code, signal=number, recipe=chosen, source=source, applied={}, refused={})
     folder = scratch.make()
     try:
         settings = {"recipe": dict(chosen.changes), "watch": False, "forgiving": True}
@@ -75,6 +76,7 @@ def run(
         code=code,
         signal=number,
         recipe=chosen,
+        source=source,
         applied=applied,
         refused=refused,
         ended=ended,
@@ -82,15 +84,21 @@ def run(
     )
 
 
-def _choose(recipe: Recipe | str | os.PathLike[str] | None, working: Path) -> Recipe:
+def _choose(
+    recipe: Recipe | str | os.PathLike[str] | None, working: Path
+) -> tuple[Recipe, Path | None]:
+    """The recipe, and the file it is from."""
     if isinstance(recipe, Recipe):
-        return Recipe.of(recipe.changes)
+        return Recipe.of(recipe.changes), None
     if recipe is not None:
+        if not isinstance(recipe, (str, os.PathLike)):
+            kind = type(recipe).__name__
+            raise UsageError(f"recipe is of type {kind}; give a hotlap.Recipe or its file.")
         if not Path(recipe).exists():
             raise UsageError(f"The recipe {recipe} is not there. Make one with hotlap tune.")
-        return Recipe.load(recipe)
+        return Recipe.load(recipe), Path(recipe)
     here = working / FILE
-    return Recipe.load(here) if here.exists() else Recipe()
+    return (Recipe.load(here), here) if here.exists() else (Recipe(), None)
 
 
 def _wait(words: list[str], environment: dict[str, str]) -> tuple[int, int | None]:

@@ -140,6 +140,8 @@ def _request(
     if goal not in GOALS:
         raise UsageError(f"--goal is {goal}; it is one of {', '.join(GOALS)}.")
     for option, limit in (("--budget", budget), ("--timeout", timeout)):
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+            raise UsageError(f"{option} is {limit!r}; it must be a number of seconds.")
         if not 0 < limit < math.inf:
             raise UsageError(f"{option} is {limit:g} s; it must be positive.")
     for name in only:

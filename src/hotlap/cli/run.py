@@ -55,6 +55,8 @@ def run(
 
 def said(ran: Ran) -> str:
     """One line: what was applied and what could not be."""
+    if not ran.recipe and ran.source is not None:
+        return f"hotlap: the recipe {ran.source} is empty, so the command ran as it is."
     if not ran.recipe:
         return "hotlap: no recipe, so the command ran as it is (hotlap tune makes one)."
     wholly = [name for name in ran.applied if name not in ran.ended and name not in ran.in_part]

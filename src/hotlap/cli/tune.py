@@ -49,7 +49,10 @@ def tune(
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Allow one that changes what is learned: batch-size."),
+        typer.Option(
+            metavar="NAME",
+            help="Allow one that changes what is learned: batch-size, gradient-accumulation.",
+        ),
     ] = None,
     goal: Annotated[str, typer.Option(help="speed, or memory for the smallest peak.")] = "speed",
     resume: Annotated[

@@ -16,6 +16,10 @@ ASKED = 2  # samples
 class NotCacheable(ValueError):
     """The samples are not the same each time, and where that begins was not found."""
 
+    def __init__(self, why: str, move: str) -> None:
+        super().__init__(f"{why}; {move}")
+        self.why = why
+
 
 def refuse_epochs(dataset: Any) -> None:
     """A cache would keep the samples of the first epoch."""
@@ -48,7 +52,7 @@ def _refuse_set_epoch(dataset: Any) -> None:
 def _refuse(dataset: Any, what: str) -> None:
     name = type(dataset).__name__
     raise NotCacheable(
-        f"{name} {what}: its samples change with the epoch, and a cache would keep "
-        f"those of the first. Put the cache around what {name} reads from, and {name} around "
-        "the cache"
+        f"{name} {what}: its samples change with the epoch, and a cache would keep those of the "
+        "first",
+        f"put the cache around what {name} reads from, and {name} around the cache",
     )

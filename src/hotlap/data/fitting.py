@@ -90,9 +90,10 @@ class Fit:
         ratio = f", {self.ratio:.2g} times what is read" if self.ratio else ""
         spread = f" ± {size(2 * self.error_bytes)}" if self.error_bytes else ""
         told = ", ".join(self._told_shares())
+        noun = "sample" if self.samples == 1 else "samples"
         by = f" (by {self.looked_at} of them)" if self.looked_at < self.samples else ""
         return (
-            f"{self.samples:,} samples of {size(self.sample_bytes)}{spread}{by} make "
+            f"{self.samples:,} {noun} of {size(self.sample_bytes)}{spread}{by} make "
             f"{size(self.total_bytes)}{ratio}: {told}"
         )
 

@@ -90,8 +90,8 @@ def below(dataset: Any, indices: Sequence[int]) -> Below:
     if kept is not None:
         return Below(dataset=dataset, sizes=tuple(map(len, kept.values())), digest=_digest(kept))
     raise NotCacheable(
-        f"the samples of {type(dataset).__name__} are random, and {found}; put the cache around "
-        "the part that reads and decodes, and transform what comes out of it"
+        f"the samples of {type(dataset).__name__} are random, and {found}",
+        "put the cache around the part that reads and decodes, and transform what comes out of it",
     )
 
 

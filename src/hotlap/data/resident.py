@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
@@ -62,8 +62,8 @@ class DeviceDataset:
             raise TypeError("labels is None; without any, give torch.zeros(len(images))")
         self.shuffle = shuffle
         self.drop_last = drop_last
-        several = [transform] if isinstance(transform, Transform) else transform
-        self.transform = Compose(several or ())
+        several = [transform] if isinstance(transform, Transform) else transform or ()
+        self.transform = Compose(several if isinstance(several, Iterable) else [several])
         self.seed = drawn_seed(seed)
         whole = checked(channels_first(torch.as_tensor(images, device=device), layout))
         self._shape = (whole.shape[1], whole.shape[2], whole.shape[3])

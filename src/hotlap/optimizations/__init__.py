@@ -119,7 +119,19 @@ def _load(path: str) -> Any:
 
 
 def named(name: str) -> Optimization:
-    return next(one for one in known() if name == one.NAME)
+    found = next((one for one in known() if name == one.NAME), None)
+    if found is None:
+        raise UsageError(f"{name} is no optimization.{near(name)}")
+    return found
+
+
+def near(name: str) -> str:
+    """What may have been meant."""
+    import difflib
+
+    names = [one.NAME for one in known()]
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(names)}."
 
 
 def bounds(one: Optimization, setting: str) -> tuple[int, int]:

@@ -115,7 +115,8 @@ def _untrusted(dataset: Any, threads: int) -> str | None:
                 return f"{handle}, which threads cannot share"
             differs = _differs(source, alone, threads)
     except Exception as problem:
-        return f"whether threads may fetch its samples cannot be told: {loading.in_short(problem)}"
+        why = getattr(problem, "why", loading.in_short(problem))  # without advice for a cache
+        return f"whether threads may fetch its samples cannot be told: {why}"
     return "its samples come out differently when threads fetch them" if differs else None
 
 

@@ -77,7 +77,7 @@ def by_hand(settings: dict[str, Any]) -> str:
 def install(training: Training, settings: dict[str, Any]) -> None:
     number = int(settings.get("threads", 1))
     training.torch.set_num_threads(number)
-    training.applied(NAME, f"{number} threads")
+    training.applied(NAME, "1 thread" if number == 1 else f"{number} threads")
 
     def again(module: Any) -> None:
         training.torch.set_num_threads(number)

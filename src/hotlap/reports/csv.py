@@ -82,6 +82,8 @@ def _cell(value: Any) -> Any:
     """Numbers as they are, nothing as nothing, and text that no spreadsheet takes for a formula."""
     if not isinstance(value, str):
         number = finite(value)
+        if isinstance(number, float) and number.is_integer():
+            return int(number)  # of workers, there are 2 and not 2.0
         return "" if number is None else number
     text = value.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
     risky = text.lstrip().startswith(FORMULA) or text[:1] in ("\t", "\n")

@@ -24,3 +24,9 @@ def test_a_single_name_is_one_name() -> None:
 def test_a_single_name_that_is_none_is_named_whole() -> None:
     with pytest.raises(UsageError, match=r"--only thread: there is no such .* mean threads"):
         request(only="thread")
+
+
+@pytest.mark.parametrize("budget", ["5m", None, True])
+def test_a_budget_that_is_no_number_is_told(budget: object) -> None:
+    with pytest.raises(UsageError, match=f"--budget is {budget!r}; it must be a number of seconds"):
+        _request(budget, 60.0, None, (), (), (), "speed")  # type: ignore[arg-type]

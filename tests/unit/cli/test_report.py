@@ -155,6 +155,7 @@ def test_a_folder_of_runs_is_answered_with_one_of_them(hotlap, run):
         (b'{"schema": 99}', "Upgrade hotlap"),
         (b'{"schema": 1}', "does not fit"),
         (b'{"schema": 1, "trials": "x"}', "does not fit"),
+        (b'{"schema": 1, "code": 0, "applied": {}}', "holds what a hotlap run applied, not a prof"),
     ],
 )
 def test_a_file_that_is_no_result_is_told(hotlap, tmp_path, content, words):

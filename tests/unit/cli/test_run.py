@@ -1,5 +1,7 @@
 """The last line of hotlap run: what was applied, how far, and what was not."""
 
+from pathlib import Path
+
 import pytest
 
 from hotlap.api.running import Ran
@@ -37,3 +39,15 @@ def ran(**what):
 )
 def test_one_line_says_what_was_applied_and_how_far(what, line):
     assert said(ran(**what)) == f"hotlap: {line}"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (None, "no recipe, so the command ran as it is (hotlap tune makes one)."),
+        (Path("mine.toml"), "the recipe mine.toml is empty, so the command ran as it is."),
+    ],
+)
+def test_an_empty_recipe_is_not_called_none(source, line):
+    nothing = Ran(code=0, signal=None, recipe=Recipe(), source=source, applied={}, refused={})
+    assert said(nothing) == f"hotlap: {line}"

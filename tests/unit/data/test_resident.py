@@ -236,6 +236,7 @@ def test_the_state_of_another_order_is_refused():
         ({"batch_size": True}, "batch_size is True; it is a whole number"),
         ({"batch_size": 4.0}, r"batch_size is 4\.0; it is a whole number"),
         ({"labels": None}, "labels is None"),
+        ({"transform": 3}, r"3 is not a hotlap\.data\.transforms\.Transform"),
     ],
 )
 def test_arguments_of_another_kind_are_named(options, told):

@@ -76,7 +76,7 @@ class Random(Stored):
         return torch.rand(1)
 told["values"] = len(list(DataLoader(Random(), batch_size=8)))
 """,
-            "cannot be told: the samples of Random are random",
+            "told: the samples of Random are random, and it has no `transform` to look into",
         ),
         (
             """

@@ -69,6 +69,11 @@ def test_a_number_below_zero_stays_a_number() -> None:
     assert float(line["start_seconds"]) == -0.5
 
 
+def test_a_count_is_written_without_a_fraction() -> None:
+    line = lines(trials=(sample.measured("x", tunings.SAME, 1.0, break_even_steps=8.0),))[0]
+    assert line["break_even_steps"] == "8"
+
+
 def test_commas_quotes_and_line_ends_stay_in_their_cell() -> None:
     made = Trial(name='a, "b"\nc\0', recipe={}, status=tunings.FAILED, reason="x,y")
     found = lines(trials=(made,))

@@ -115,7 +115,7 @@ class Resize(Transform):
     """Bilinear, with antialiasing, as torchvision's `Resize` of tensors.
 
     One number is the length of the shorter edge, and the aspect ratio stays; a pair is the height
-    and the width. uint8 images are resized as floats and rounded.
+    and the width. uint8 images are resized as floats and rounded, half precision as float32.
     """
 
     def __init__(self, size: int | Sequence[int], *, antialias: bool = True) -> None:
@@ -124,11 +124,11 @@ class Resize(Transform):
 
     def apply(self, batch: torch.Tensor, drawn: Drawn) -> torch.Tensor:
         _, height, width = self.shape((batch.shape[1], batch.shape[2], batch.shape[3]))
-        exact = batch if batch.is_floating_point() else batch.to(torch.float32)
+        exact = batch.to(torch.promote_types(batch.dtype, torch.float32))
         resized = functional.interpolate(
             exact, (height, width), mode="bilinear", align_corners=False, antialias=self.antialias
         )
-        return resized if batch.is_floating_point() else resized.round_().to(batch.dtype)
+        return (resized if batch.is_floating_point() else resized.round_()).to(batch.dtype)
 
     def shape(self, shape: Shape) -> Shape:
         channels, height, width = shape

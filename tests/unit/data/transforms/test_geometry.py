@@ -182,6 +182,14 @@ def test_resized_uint8_are_the_rounded_floats():
     assert torch.equal(Resize(4)(batch.float()), exact)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_floats_are_resized_as_exactly_as_they_can_be(dtype):
+    batch = (pictures(3) / 255).to(dtype)
+    made = Resize(4)(batch)
+    assert made.dtype == dtype
+    assert torch.allclose(made.float(), Resize(4)(batch.float()), atol=1e-2)
+
+
 def test_a_plain_image_stays_plain_when_resized():
     assert (Resize(5)(torch.full((1, 3, 9, 9), 77, dtype=torch.uint8)) == 77).all()
 
