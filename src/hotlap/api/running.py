@@ -91,8 +91,9 @@ def _choose(
     if isinstance(recipe, Recipe):
         return Recipe.of(recipe.changes), None
     if recipe is not None:
-        if not isinstance(recipe, (str, os.PathLike)):
-            kind = type(recipe).__name__
+        given: object = recipe
+        if not isinstance(given, (str, os.PathLike)):
+            kind = type(given).__name__
             raise UsageError(f"recipe is of type {kind}; give a hotlap.Recipe or its file.")
         if not Path(recipe).exists():
             raise UsageError(f"The recipe {recipe} is not there. Make one with hotlap tune.")
