@@ -199,7 +199,7 @@ REFUSED = {
     "batch sampler": dict.fromkeys(("batch-size", "gradient-accumulation"), "batch sampler"),
     "many workers": {"persistent-workers": "already live on", "loader-prefetch": "already keep 8"},
     "no optimizer": {
-        "compile": "no optimizer steps",
+        **dict.fromkeys(("compile", "precision-bf16", "channels-last"), "no optimizer steps"),
         "fused-optimizer": "none was made",
         "foreach-optimizer": "no optimizer",
         "gradient-accumulation": "no optimizer is seen to step",

@@ -13,7 +13,8 @@ float32 it is sometimes slower. A script that calls `.view(n, -1)` on activation
 calls `.flatten(1)` does not. LBFGS would fail in the same way, and so would a script that calls
 `.view` on weights or gradients: with them the model is left as it is, the latter where it can be
 read in the script's own source. So it is where views of the weights are held when training starts,
-such as a flat buffer or `.data`: they would be parted. A library that calls `.view` on weights
+such as a flat buffer or `.data`, or where processes share them (`share_memory`, Hogwild): they
+would be parted. A library that calls `.view` on weights
 fails, and so does `torch.nn.init.orthogonal_` on weights that already train. torch's pruning and
 `torch.nn.utils.parameters_to_vector` work; with `recipe.apply` the latter has to be called by that
 name, as one imported before is torch's own. After `vector_to_parameters` weights lie as torch makes
@@ -40,6 +41,7 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ()
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+SHARED = "other processes share its weights, and a new layout would part them"
 HELD = "the script holds weights by views of them, which a new layout would part from them"
 LBFGS = "LBFGS needs gradients that lie in memory as torch makes them"
 
@@ -47,6 +49,8 @@ LBFGS = "LBFGS needs gradients that lie in memory as torch makes them"
 def refusal(record: Record) -> str | None:
     if any(one.name == "LBFGS" for one in record.optimizers):
         return LBFGS
+    if reading.by_hand(record):
+        return reading.BY_HAND
     if not any(name in ("Conv2d", "ConvTranspose2d") for name in reading.layers(record)):
         return "the model has no 2-d convolutions"
     return None
@@ -99,6 +103,8 @@ def _hindrance(training: Training, module: Any) -> str | None:
     place = flattening.in_source()
     if place is not None:
         return flattening.WHY.format(place)
+    if any(one.is_shared() for one in module.parameters() if not one.is_cuda):
+        return SHARED
     return HELD if _is_held(training.torch, module) else None
 
 

@@ -64,8 +64,8 @@ def refusal(record: Record) -> str | None:
         return "compiling for the CPU needs a C++ compiler, and there is none on the PATH"
     if reading.on_device(record) and reading.capability(record) < (7, 0):
         return "the compiler needs a GPU of compute capability 7.0 or later"
-    if record.step.unit == "backward":
-        return "no optimizer steps, so it cannot be told which module is trained"
+    if reading.by_hand(record):
+        return reading.BY_HAND
     return None
 
 

@@ -64,7 +64,7 @@ def refusal(record: Record) -> str | None:
         return "no DataLoader feeds the training"
     if loader.batch_size is None:
         return BATCH_SAMPLER
-    if record.step.unit == "backward":
+    if reading.by_hand(record):
         return "no optimizer is seen to step, so it cannot be told when a batch is whole"
     if len(record.optimizers) > 1:
         return SEVERAL

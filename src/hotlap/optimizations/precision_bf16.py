@@ -35,6 +35,8 @@ SETTINGS: dict[str, Any] = {}
 
 
 def refusal(record: Record) -> str | None:
+    if reading.by_hand(record):
+        return reading.BY_HAND
     if reading.on_device(record):
         if reading.capability(record) < (8, 0):
             return "this GPU has no bfloat16 arithmetic (it came with Ampere)"

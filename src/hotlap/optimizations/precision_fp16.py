@@ -54,7 +54,7 @@ def refusal(record: Record) -> str | None:
         return "this GPU has no tensor cores"
     if reading.script(record).get("scaler"):
         return SCALED
-    if record.step.unit == "backward":
+    if reading.by_hand(record):
         return "no optimizer is seen to step, so it cannot be told when to look for overflow"
     if any(one.name == "LBFGS" for one in record.optimizers):
         return LBFGS

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 NO_DEVICE = "training runs on the CPU"
+BY_HAND = "no optimizer steps, so it cannot be told which module is trained"
 FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
 EACH_STEP = 0.95  # of the steps
 MAKING_BELOW = 0.5  # of the workers' time: what training waits for is not the making of batches
@@ -18,6 +19,11 @@ HAND_OVER_SECONDS = 1e-3  # that a batch takes from one process to another, roug
 
 def on_device(record: Record) -> bool:
     return str(record.environment.get("device", "cpu")) != "cpu"
+
+
+def by_hand(record: Record) -> bool:
+    """Whether the script updates its weights itself."""
+    return record.step.unit == "backward"
 
 
 def capability(record: Record) -> tuple[int, int]:

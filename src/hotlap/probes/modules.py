@@ -7,17 +7,46 @@ left out of pickles and copies by torch itself.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
 DOOR = "_compiled_call_impl"
 MOST_SEARCHES = 8
+MOST_NAMES = 8
+MOST_LAYERS = 40
+
+
+class Makeup(NamedTuple):
+    """What the root modules are made of."""
+
+    names: list[str]
+    layers: dict[str, int]
+    types: dict[str, int]  # of what is trained
+
+
+def _makeup(roots: list[Any]) -> Makeup:
+    layers: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    for root in roots:
+        layers.update(type(part).__name__ for part in root.modules())
+        types.update(
+            str(parameter.dtype).removeprefix("torch.")
+            for parameter in root.parameters()
+            if parameter.requires_grad
+        )
+    return Makeup(_names(roots), dict(layers.most_common(MOST_LAYERS)), dict(types))
+
+
+def _names(roots: list[Any]) -> list[str]:
+    return [type(root).__name__ for root in roots[:MOST_NAMES]]
 
 
 class Roots:
@@ -29,6 +58,7 @@ class Roots:
         self._searches = 0
         self._found_at = 0
         self._found: list[Any] = []  # weak references: a dropped model must be free to go
+        self._makeup = Makeup([], {}, {})
         self.called = False
 
     @property
@@ -38,7 +68,14 @@ class Roots:
         ]
 
     def names(self) -> list[str]:
-        return [type(module).__name__ for module in self.modules][:8]
+        return _names(self.modules) or self._makeup.names
+
+    def makeup(self) -> Makeup:
+        """What they are, or were: scripts let go of their model, or load another, at the end."""
+        living = self.modules
+        if living:
+            self._makeup = _makeup(living)
+        return self._makeup
 
     def parameters(self) -> Iterable[Any]:
         for module in self.modules:
@@ -95,6 +132,8 @@ class Roots:
 
     def _watch(self, modules: list[Any]) -> None:
         self._found = [weakref.ref(module) for module in modules]
+        with contextlib.suppress(Exception):  # a model whose own code does not like to be asked
+            self.makeup()
         if self._recorder.hooks.aside:  # they are watched when the hooks come back
             return
         for module in modules:
@@ -104,7 +143,8 @@ class Roots:
 def holding(torch: Any, trained: set[int]) -> list[Any]:
     """Every living module that holds one of the trained parameters, directly or below."""
     found: dict[int, Any] = {}
-    for thing in (*gc.get_objects(), *_in_sight()):
+    hidden = _in_sight() if gc.get_freeze_count() else []
+    for thing in (*gc.get_objects(), *hidden):
         try:
             if issubclass(type(thing), torch.nn.Module) and holds(thing, trained):
                 found[id(thing)] = thing
@@ -114,7 +154,11 @@ def holding(torch: Any, trained: set[int]) -> list[Any]:
 
 
 def _in_sight() -> list[Any]:
-    """What the running functions and the main module hold: gc.freeze() hides it from gc."""
+    """What the running functions and the main module hold: gc.freeze() hides it from gc.
+
+    Not asked for without need: until Python 3.13 a function that was asked for its locals keeps
+    them all until it ends, with a model that it has let go of.
+    """
     things = list(vars(sys.modules["__main__"]).values())
     frame = sys._getframe()
     while frame.f_back is not None:

@@ -55,7 +55,7 @@ def _losses(recorder: Recorder) -> list[float | None]:
 
 def _uses(recorder: Recorder) -> dict[str, Any]:
     try:
-        return recorder.uses.summary(recorder.torch, recorder.roots.modules)
+        return recorder.uses.summary(recorder.torch, recorder.roots.makeup())
     except Exception as problem:  # a model whose own code does not like to be asked
         recorder.note("uses", problem)
         return {}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hotlap.probes.modules import Makeup
     from hotlap.probes.recorder import Recorder
-
-MOST_LAYERS = 40
 
 
 class Uses:
@@ -18,25 +16,16 @@ class Uses:
         self.scaler = False
         self.keeps_gradients = False  # zero_grad(set_to_none=False)
 
-    def summary(self, torch: Any, roots: list[Any]) -> dict[str, Any]:
-        layers: Counter[str] = Counter()
-        types: Counter[str] = Counter()
-        for root in roots:
-            layers.update(type(part).__name__ for part in root.modules())
-            types.update(str(parameter.dtype).removeprefix("torch.") for parameter in _of(root))
+    def summary(self, torch: Any, makeup: Makeup) -> dict[str, Any]:
         return {
             "autocast": self.autocast,
             "scaler": self.scaler,
             "keeps_gradients": self.keeps_gradients,
             "cudnn_benchmark": bool(torch.backends.cudnn.benchmark),
             "matmul_precision": torch.get_float32_matmul_precision(),
-            "layers": dict(layers.most_common(MOST_LAYERS)),
-            "types": dict(types),
+            "layers": makeup.layers,
+            "types": makeup.types,
         }
-
-
-def _of(root: Any) -> list[Any]:
-    return [parameter for parameter in root.parameters() if parameter.requires_grad]
 
 
 def install(torch: Any, recorder: Recorder) -> None:

@@ -257,3 +257,27 @@ told["weights"] = weights(model)
     plain, run = train({}, script), train(LAST, script)
     assert run.told == plain.told
     assert "holds weights by views" in run.done["channels-last"]["detail"]
+
+
+def test_weights_that_processes_share_are_trained_where_all_see_them(train):
+    script = (
+        MODEL
+        + """
+import os
+
+model = Model()
+model.share_memory()
+before = weights(model)
+child = os.fork()
+if not child:
+    steps(model, torch.optim.SGD(model.parameters(), lr=0.1), 3)
+    os._exit(0)
+os.waitpid(child, 0)
+told["changed"] = [one != other for one, other in zip(before, weights(model))]
+steps(model, torch.optim.SGD(model.parameters(), lr=0.1), 1)
+"""
+    )
+    run = train(LAST, script)
+    assert any(run.told["changed"])
+    assert run.told == train({}, script).told
+    assert "other processes share its weights" in run.done["channels-last"]["detail"]

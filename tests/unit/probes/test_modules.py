@@ -1,4 +1,5 @@
 import copy
+import gc
 import io
 import pickle
 import threading
@@ -220,6 +221,21 @@ def test_roots_are_the_outermost_modules_of_what_is_trained(net):
     assert roots.names() == ["Sequential"]
     assert ids(roots.parameters()) == ids(net.parameters())
     assert DOOR not in stranger.__dict__
+
+
+def test_what_a_model_was_is_known_when_it_is_gone():
+    net = Net()
+    recorder = Steps(*net.parameters())
+    roots = modules.Roots(torch, recorder)
+    roots.find_once()
+    before = roots.makeup()
+    recorder.trained = ()
+    del net
+    gc.collect()
+    assert roots.modules == []
+    assert roots.names() == ["Net"]
+    assert roots.makeup() == before
+    assert before.layers["Linear"] and set(before.types) == {"float32"}
 
 
 def test_a_root_that_is_found_in_the_bare_pass_is_not_watched_in_it(net):
