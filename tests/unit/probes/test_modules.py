@@ -235,7 +235,8 @@ def test_what_a_model_was_is_known_when_it_is_gone():
     assert roots.modules == []
     assert roots.names() == ["Net"]
     assert roots.makeup() == before
-    assert before.layers["Linear"] and set(before.types) == {"float32"}
+    assert before.layers["Linear"]
+    assert set(before.types) == {"float32"}
 
 
 def test_a_root_that_is_found_in_the_bare_pass_is_not_watched_in_it(net):
