@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hotlap import stats, units
@@ -25,6 +25,7 @@ class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
     words: str
+    narrow: dict[str, Any] = field(default_factory=dict)  # what the layout is instead, if narrow
 
 
 def text(words: str, longest: int = 200) -> str:

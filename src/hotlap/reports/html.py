@@ -208,7 +208,8 @@ def _figure(figure: Figure) -> str:
     """JSON that may stand in a script element: nothing in it can end that element."""
     from markupsafe import Markup
 
-    text = json.dumps({"data": figure.data, "layout": figure.layout}, allow_nan=False)
+    content = {"data": figure.data, "layout": figure.layout, "narrow": figure.narrow}
+    text = json.dumps(content, allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)

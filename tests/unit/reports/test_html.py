@@ -185,6 +185,21 @@ def test_a_trials_interval_is_its_error_bar(whole: Page) -> None:
     assert faster["error_x"]["array"] == pytest.approx([0.03])  # type: ignore[index]
 
 
+def test_nothing_runs_through_the_names_of_trials(whole: Page) -> None:
+    figure = whole.figures[0]
+    wide, narrow = figure["layout"], figure["narrow"]
+    assert wide["yaxis"]["ticktext"][0] == "everything promising"  # type: ignore[call-overload]
+    assert all(one["x"] == 1 and one["xshift"] > 0 for one in wide["annotations"])  # type: ignore[call-overload]
+    row = (narrow["height"] - 96) / 7  # type: ignore[call-overload, operator]
+    for shape in narrow["shapes"]:  # type: ignore[call-overload]
+        at = round(shape["y1"])
+        lowest = min(one["yshift"] for one in narrow["annotations"] if one["y"] == at)  # type: ignore[call-overload]
+        assert row * (shape["y1"] - at) < lowest - 9  # half of a line of text
+    names, results = narrow["annotations"][::2], narrow["annotations"][1::2]  # type: ignore[call-overload]
+    assert [one["y"] for one in names] == [one["y"] for one in results]
+    assert all(a["yshift"] - b["yshift"] >= 18 for a, b in zip(names, results, strict=True))
+
+
 def hostile() -> tunings.Tuning:
     bad = Trial(name=HOSTILE, recipe={}, status=tunings.FAILED, reason=HOSTILE, log=HOSTILE)
     plotted = sample.measured(HOSTILE, HOSTILE, 1.2, against=HOSTILE, reason=HOSTILE)
@@ -238,7 +253,9 @@ def test_nobodys_words_become_markup() -> None:
 def test_nobodys_words_become_tags_inside_a_plot() -> None:
     figure = Page(html.render(hostile())).figures[0]
     texts = [*figure["data"][0]["text"], figure["data"][0]["name"]]  # type: ignore[misc]
-    texts += [one["text"] for one in figure["layout"]["annotations"]]  # type: ignore[index, call-overload]
+    texts += figure["layout"]["yaxis"]["ticktext"]  # type: ignore[call-overload]
+    for layout in (figure["layout"], figure["narrow"]):
+        texts += [one["text"] for one in layout["annotations"]]  # type: ignore[call-overload]
     assert texts
     assert not [text for text in texts if re.search(r"<(?!br>)", text)]
 
