@@ -171,35 +171,6 @@ def test_the_recipe_its_parts_and_the_commands_are_there(whole: Page) -> None:
         assert words in whole.text
 
 
-def test_the_guards_band_lies_around_the_baselines_mean(whole: Page) -> None:
-    losses = whole.figures[2]["data"]
-    low, high = losses[0], losses[1]
-    assert high["name"] == "what the guard allows"
-    width = [b - a for a, b in zip(low["y"], high["y"], strict=True)]  # type: ignore[call-overload]
-    assert width == pytest.approx([0.14] * len(width))
-
-
-def test_a_trials_interval_is_its_error_bar(whole: Page) -> None:
-    faster = whole.figures[0]["data"][0]
-    assert faster["x"] == [2.41]
-    assert faster["error_x"]["array"] == pytest.approx([0.03])  # type: ignore[index]
-
-
-def test_nothing_runs_through_the_names_of_trials(whole: Page) -> None:
-    figure = whole.figures[0]
-    wide, narrow = figure["layout"], figure["narrow"]
-    assert wide["yaxis"]["ticktext"][0] == "everything promising"  # type: ignore[call-overload]
-    assert all(one["x"] == 1 and one["xshift"] > 0 for one in wide["annotations"])  # type: ignore[call-overload]
-    row = (narrow["height"] - 96) / 7  # type: ignore[call-overload, operator]
-    for shape in narrow["shapes"]:  # type: ignore[call-overload]
-        at = round(shape["y1"])
-        lowest = min(one["yshift"] for one in narrow["annotations"] if one["y"] == at)  # type: ignore[call-overload]
-        assert row * (shape["y1"] - at) < lowest - 9  # half of a line of text
-    names, results = narrow["annotations"][::2], narrow["annotations"][1::2]  # type: ignore[call-overload]
-    assert [one["y"] for one in names] == [one["y"] for one in results]
-    assert all(a["yshift"] - b["yshift"] >= 18 for a, b in zip(names, results, strict=True))
-
-
 def hostile() -> tunings.Tuning:
     bad = Trial(name=HOSTILE, recipe={}, status=tunings.FAILED, reason=HOSTILE, log=HOSTILE)
     plotted = sample.measured(HOSTILE, HOSTILE, 1.2, against=HOSTILE, reason=HOSTILE)
@@ -358,24 +329,6 @@ def test_with_memory_as_the_goal_the_number_is_the_memory_saved() -> None:
     found = page(goal="memory")
     assert "16 % less memory" in found.text
     assert "4.28 GiB of 5.09 GiB" in found.text
-
-
-def test_one_step_that_compiled_does_not_press_the_others_flat(whole: Page) -> None:
-    steps = whole.figures[1]["layout"]
-    assert steps["yaxis"]["range"][1] < 100  # type: ignore[call-overload]
-    assert "the longest 2.40 s" in whole.text
-
-
-def test_ten_thousand_steps_are_thinned_but_keep_their_spikes() -> None:
-    times = [0.01] * 10_000
-    times[4321] = 0.05
-    found = page(
-        baseline=msgspec.structs.replace(sample.slow_profile(), step_seconds=tuple(times)),
-        winner=None,
-    )
-    series = found.figures[1]["data"][0]
-    assert len(series["x"]) <= 1300  # type: ignore[arg-type]
-    assert 4322 in series["x"]  # type: ignore[operator]
 
 
 def test_a_profile_has_the_same_page() -> None:
