@@ -71,6 +71,7 @@ def render(tuning: Tuning) -> str:
         columns=[name for name, _ in pair],
         noise=facts.noise(tuning.noise),
         learning=facts.learning(tuning),
+        peaks=facts.peaks(tuning),
         recipe=wording.recipe_text(tuning),
         findings=_findings(tuning.baseline),
         commands=facts.commands(tuning),

@@ -331,6 +331,16 @@ def test_with_memory_as_the_goal_the_number_is_the_memory_saved() -> None:
     assert "4.28 GiB of 5.09 GiB" in found.text
 
 
+def test_two_peaks_of_one_command_are_explained_where_the_second_is_shown(whole: Page) -> None:
+    assert "At the top stands the median" not in whole.text  # they agree
+    found = page(winner=sample.winner(baseline_peak_bytes=4000 * sample.MIB))
+    memory = found.text[found.text.index("This is the peak of two steps in a single run") :]
+    assert "At the top stands the median over all runs: 3.91 GiB before." in memory
+    assert "5.09 GiB" in memory
+    both = page(winner=sample.winner(baseline_peak_bytes=None, peak_bytes=3000 * sample.MIB))
+    assert "all runs: 2.93 GiB after." in both.text
+
+
 def test_a_profile_has_the_same_page() -> None:
     found = Page(html.render_profile(sample.profile()))
     assert found.open == []
