@@ -50,9 +50,13 @@
     }
   }
 
+  function drawAgain() {
+    if (!document.documentElement.classList.contains("on-paper")) draw();
+  }
+
   draw();
-  dark.addEventListener("change", () => draw());
-  narrow.addEventListener("change", () => draw());
+  dark.addEventListener("change", drawAgain);
+  narrow.addEventListener("change", drawAgain);
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("on-paper");
     draw(paper);
