@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from hotlap.answers import Axis, Picture, Series
+from hotlap.reports import ticks
 
 WIDTH, HEIGHT = 760.0, 340.0
 TOP, RIGHT, BOTTOM, LEFT = 18.0, 24.0, 48.0, 92.0
@@ -248,14 +249,14 @@ def _scale(
         return begin + share * (end - begin)
 
     if measured and len(set(values)) <= 16 and all(float(value).is_integer() for value in values):
-        ticks = sorted(set(values))
+        at = sorted(set(values))
     elif axis.log:
-        ticks = _decades(low, high)
+        at = ticks.of_logarithmic(low, high)
     else:
         whole = _whole(high) if axis.unit == "bytes" else 1
-        ticks = [whole * tick for tick in _round(low / whole, high / whole)]
+        at = [whole * tick for tick in ticks.of_linear(low / whole, high / whole)]
     kept: list[float] = []
-    for tick in ticks:
+    for tick in at:
         if not kept or abs(place(tick) - place(kept[-1])) >= CLOSEST:
             kept.append(tick)
     return place, [(tick, _worded(tick, axis)) for tick in kept]
@@ -266,26 +267,10 @@ def _whole(size: float) -> int:
     return next((one for one in BYTES if size >= one), 1)
 
 
-def _round(low: float, high: float) -> list[float]:
-    """Round numbers from end to end, about six of them."""
-    step = 10 ** math.floor(math.log10((high - low) / 5))
-    step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (high - low) / (step * factor) <= 6.5)
-    first = math.ceil(low / step - 1e-9)
-    return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten; where those are few, twice and five times as much between them."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    factors = (1, 2, 5) if math.log10(high / low) < 2 else (1,)
-    ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
-    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
-
-
 def _worded(value: float, axis: Axis) -> str:
     if axis.unit == "bytes":
         whole = _whole(abs(value))
         return f"{value / whole:,g} {BYTES.get(whole, 'B')}" if value else "0"
     if axis.unit == "share":
         return f"{value * 100:g} %"
-    return f"{float(f'{value:.6g}'):,g}" if abs(value) < 1e6 else f"{value / 1e6:g} M"
+    return ticks.worded(value)

@@ -121,12 +121,17 @@ class MemoryProbe:
         self._optimizers = optimizers
         self._parameters = parameters_of(optimizers, modules)
         self._before_forward: int | None = None
-        self._activations: int | None = None
         self._gradients = 0
         self._workers = workers
         self._in_workers = 0
-        if device is not None:
-            torch.cuda.reset_peak_memory_stats(device)
+        self.begin()
+
+    def begin(self) -> None:
+        """Also again, after a step that does not count: an evaluation may take more than training,
+        and where it falls is chance."""
+        self._activations: int | None = None
+        if self._device is not None:
+            self._torch.cuda.reset_peak_memory_stats(self._device)
         else:
             reset_process_peak()
 

@@ -298,8 +298,7 @@ class Recorder:
         if self.laps is None:
             timeline = self.passes.timeline if self.timing else None
             events, capturing = self.passes.events, self._is_capturing
-            thread = get_ident()
-            self.laps = Laps(optimizer, thread, self._tally, timeline, events, capturing)
+            self.laps = Laps(optimizer, get_ident(), self._tally, timeline, events, capturing)
         self.laps.go_on(steps, int(min(deadline / 1e-9, self._written + SECOND)))
 
     def catch_up(self) -> None:
@@ -338,8 +337,7 @@ class Recorder:
             return
         self.evaluations += kind == EVALUATION
         self.passes.ended_step(samples, kind, self._disturbed, now)
-        seconds = (now - self._last) * 1e-9
-        counts = not self._disturbed and kind != EVALUATION
+        seconds, counts = (now - self._last) * 1e-9, not self._disturbed and kind != EVALUATION
         self._last, self._disturbed = now, False
         if self.schedule.advance(seconds, now=now * 1e-9, counts=counts):
             self.passes.close()
@@ -353,6 +351,8 @@ class Recorder:
         elif now - self._written > SECOND:
             self._written = now
             writing.progress(self.folder, self.pid, self._progress())
+        if self.passes.memory_probe is not None and not counts:
+            self.passes.memory_probe.begin()
         if self.steps < 6:
             self.roots.descend_unless_called()
 

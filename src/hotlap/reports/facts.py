@@ -115,6 +115,27 @@ def unsplit(profile: Profile) -> str:
     return f"The peak was {wording.size(profile.memory.peak_bytes)}; its parts are not known."
 
 
+def peaks(tuning: Tuning) -> str:
+    """Why the memory's parts do not add up to the figure at the top, where they do not."""
+    winner = tuning.winner
+    if winner is None:
+        return ""
+    sides = [("before", tuning.baseline.memory.peak_bytes, winner.baseline_peak_bytes)]
+    if winner.profile is not None:
+        sides.append(("after", winner.profile.memory.peak_bytes, winner.peak_bytes))
+    known = [
+        f"{wording.size(median)} {name}"
+        for name, one, median in sides
+        if wording.finite(median) is not None and wording.size(one) != wording.size(median)
+    ]
+    if not known:
+        return ""
+    return (
+        "This is the peak of two steps in a single run, and it differs from run to run. "
+        f"At the top stands the median over all runs: {units.listed(known)}."
+    )
+
+
 def learning(tuning: Tuning) -> str:
     """What the guard says of the winner."""
     if tuning.winner is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hotlap import stats, units
@@ -25,6 +25,7 @@ class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
     words: str
+    narrow: dict[str, Any] = field(default_factory=dict)  # what the layout is instead, if narrow
 
 
 def text(words: str, longest: int = 200) -> str:
@@ -102,6 +103,7 @@ def steps(before: Profile, after: Profile | None = None) -> Figure | None:
 def losses(tuning: Tuning) -> Figure | None:
     """The baseline's runs, the band the guard allows around their mean, and the winner's runs."""
     plain = [run.losses for run in tuning.baseline_runs if run.losses] or [tuning.baseline.losses]
+    alike = [run.losses for run in tuning.baseline_runs if run.losses and not run.seed] or plain
     changed = [run.losses for run in wording.winners_runs(tuning) if run.losses]
     winner = tuning.winner
     if not changed and winner is not None and winner.profile is not None:
@@ -110,24 +112,22 @@ def losses(tuning: Tuning) -> Figure | None:
     tolerance = finite(winner.guard.tolerance) if winner is not None else None
     if tolerance is not None:
         steps = winner.guard.steps if winner is not None else 0
-        band = _band(curves.smoothed(curves.mean(plain))[: steps or None], tolerance)
+        band = _band(curves.smoothed(curves.mean(alike))[: steps or None], tolerance)
     data = band + _lines(plain, "before", "$before", "dash") + _lines(changed, "after", "$after")
     if len(data) == len(band):
         return None
-    words = [
-        f"{name}: {_end(runs)}"
-        for name, runs in (("before", plain), ("after", changed))
-        if _end(runs)
-    ]
+    words = [_lasting("before", plain), _lasting("after", changed)]
+    compared = [_compared(alike, changed)]
     if band:
-        words.append(f"the band allows {tolerance:.2g} either way")
+        compared.append(f"the band allows {tolerance:.2g} either way")
     layout = {
         "height": 360,
         "xaxis": {"title": title("step")},
         "yaxis": {"title": title("loss, smoothed")},
         "showlegend": bool(changed),
     }
-    return Figure(data, layout, f"The loss as it was learned. {_sentence(words)}")
+    said = f"The loss as it was learned. {_sentence(words)} {_sentence(compared)}"
+    return Figure(data, layout, said.strip())
 
 
 def loss(profile: Profile) -> Figure | None:
@@ -140,9 +140,7 @@ def loss(profile: Profile) -> Figure | None:
         "yaxis": {"title": title("loss, smoothed")},
         "showlegend": False,
     }
-    return Figure(
-        lines, layout, f"The loss as it was learned. {_sentence([_end([profile.losses])])}"
-    )
+    return Figure(lines, layout, f"The loss as it was learned. {_sentence([_end(profile.losses)])}")
 
 
 def _band(middle: list[float | None], tolerance: float) -> list[dict[str, Any]]:
@@ -182,13 +180,38 @@ def _lines(
     return lines
 
 
-def _end(runs: Sequence[curves.Series]) -> str:
-    """Where the curve ends: the mean over its last tenth."""
-    mean = [one for one in curves.mean(runs) if one is not None]
-    if not mean:
+def _lasting(name: str, runs: Sequence[curves.Series]) -> str:
+    """before: 3 runs of 118 to 233 steps."""
+    lengths = sorted(len(run) for run in runs if run)
+    if not lengths:
         return ""
-    last = stats.mean(mean[-max(1, len(mean) // 10) :])
-    return f"{units.plural(len(mean), 'step')}, ending at {last:.4g}"
+    shortest, longest = lengths[0], units.plural(lengths[-1], "step")
+    steps = longest if shortest == lengths[-1] else f"{units.count(shortest)} to {longest}"
+    return f"{name}: {units.plural(len(lengths), 'run')} of {steps}"
+
+
+def _compared(before: Sequence[curves.Series], after: Sequence[curves.Series]) -> str:
+    """The mean of both over the same steps, those by which the guard judges."""
+    last = min((len(run) for run in (*before, *after) if run), default=0)
+    later = slice(last // 2, last)
+    halves = [
+        [one for one in curves.mean(runs)[later] if one is not None] for runs in (before, after)
+    ]
+    if not all(halves):
+        return ""
+    over = f"over steps {units.count(later.start + 1)} to {units.count(last)}"
+    means = [f"{stats.mean(half):.4g}" for half in halves]
+    half = "the later half of those both have"
+    return f"{over}, {half}, its mean is {means[0]} before and {means[1]} after"
+
+
+def _end(run: curves.Series) -> str:
+    """Where the curve ends: the mean over its last tenth."""
+    known = [one for one in map(finite, run) if one is not None]
+    if not known:
+        return ""
+    last = stats.mean(known[-max(1, len(known) // 10) :])
+    return f"{units.plural(len(known), 'step')}, ending at {last:.4g}"
 
 
 def _sentence(words: Sequence[str]) -> str:

@@ -71,6 +71,7 @@ def render(tuning: Tuning) -> str:
         columns=[name for name, _ in pair],
         noise=facts.noise(tuning.noise),
         learning=facts.learning(tuning),
+        peaks=facts.peaks(tuning),
         recipe=wording.recipe_text(tuning),
         findings=_findings(tuning.baseline),
         commands=facts.commands(tuning),
@@ -208,7 +209,8 @@ def _figure(figure: Figure) -> str:
     """JSON that may stand in a script element: nothing in it can end that element."""
     from markupsafe import Markup
 
-    text = json.dumps({"data": figure.data, "layout": figure.layout}, allow_nan=False)
+    content = {"data": figure.data, "layout": figure.layout, "narrow": figure.narrow}
+    text = json.dumps(content, allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)

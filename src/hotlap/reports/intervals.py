@@ -19,8 +19,12 @@ SYMBOLS = {
     tunings.CHANGED: "x",
     tunings.UNPROVEN: "circle-open",
 }
-ROW = 50  # pixels for one trial: its name above, its interval below
+ROW = 32  # pixels for one trial, its name beside its interval
+TALL_ROW = 74  # its name and its result above the interval, where the page is narrow
+HALF = 0.19  # of a tall row: what belongs to the interval
+LETTER = 7.5  # pixels: the width of one, in wide fonts
 LONGEST_NAME = 44
+LONGEST_ON_NARROW = 38
 
 
 def figure(tuning: Tuning) -> Figure | None:
@@ -36,29 +40,35 @@ def figure(tuning: Tuning) -> Figure | None:
     least, most = min(ends), max(ends)
     pad = 0.06 * (most - least or 1.0)
     statuses = list(dict.fromkeys(trial.status for trial in shown))
-    names: list[dict[str, Any]] = []
-    for at, trial in enumerate(shown):
-        names += _labels(trial, -at)
-    shapes: list[dict[str, Any]] = []
-    if noise[0] < noise[1]:
-        shapes.append(_rectangle(*noise))
-    one = {"type": "line", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper", "layer": "below"}
-    shapes.append({**one, "line": {"color": "$ink", "width": 1.5}})
+    results = [_result(trial) for trial in shown]
+    across = {
+        "range": [least - pad, most + pad],
+        "ticksuffix": "×",
+        "showgrid": False,
+        "ticks": "outside",
+        "title": title("ratio"),
+    }
     layout = {
         "height": 96 + ROW * len(shown),
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 44},
-        "xaxis": {
-            "range": [least - pad, most + pad],
-            "ticksuffix": "×",
-            "showgrid": False,
-            "ticks": "outside",
-            "title": title("ratio"),
-        },
-        "yaxis": {"visible": False, "range": [0.6 - len(shown), 0.9], "fixedrange": True},
-        "annotations": names,
-        "shapes": shapes,
+        "margin": {"l": 8, "r": 20 + round(LETTER * max(map(len, results))), "t": 8, "b": 44},
+        "xaxis": across,
+        "yaxis": _names(shown),
+        "annotations": [_beside(result, -at) for at, result in enumerate(results)],
+        "shapes": _shapes(noise, 0.5 - len(shown), 0.5),
         "showlegend": len(statuses) > 1,
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
+    }
+    narrow = {
+        "height": 96 + TALL_ROW * len(shown),
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 44},
+        "yaxis": {"visible": False, "range": [0.6 - len(shown), 0.8], "fixedrange": True},
+        "annotations": [
+            one
+            for at, trial in enumerate(shown)
+            for one in _above(text(trial.name, LONGEST_ON_NARROW), results[at], -at)
+        ],
+        "shapes": [
+            one for at in range(len(shown)) for one in _shapes(noise, -at - HALF, -at + HALF)
+        ],
     }
     data = [_status(shown, status) for status in statuses]
     best = max(shown, key=lambda one: one.speedup.ratio if one.speedup else 0.0)
@@ -66,7 +76,7 @@ def figure(tuning: Tuning) -> Figure | None:
         f"Speed-up of {units.plural(len(shown), 'trial')} with 95 % intervals. "
         f"The highest is {best.name}: {wording.speedup(best.speedup)}, {best.status}."
     )
-    return Figure(data, layout, words)
+    return Figure(data, layout, words, narrow)
 
 
 def _ends(trial: Trial) -> tuple[float | None, float | None, float | None]:
@@ -75,27 +85,48 @@ def _ends(trial: Trial) -> tuple[float | None, float | None, float | None]:
     return finite(found.low), finite(found.ratio), finite(found.high)
 
 
-def _rectangle(low: float, high: float) -> dict[str, Any]:
+def _shapes(noise: Sequence[float], bottom: float, top: float) -> list[dict[str, Any]]:
+    """What lies below the intervals from one height to another: the noise, and the line at 1."""
+    high = {"y0": bottom, "y1": top, "layer": "below"}
+    low, most = noise
+    line = {**high, "type": "line", "x0": 1, "x1": 1, "line": {"color": "$ink", "width": 1.5}}
+    if low >= most:
+        return [line]
+    area = {"x0": low, "x1": most, "line": {"width": 0}, "fillcolor": "$shade"}
+    return [{**high, "type": "rect", **area}, line]
+
+
+def _names(shown: Sequence[Trial]) -> dict[str, Any]:
     return {
-        "type": "rect",
-        "x0": low,
-        "x1": high,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "layer": "below",
-        "line": {"width": 0},
-        "fillcolor": "$shade",
+        "range": [0.5 - len(shown), 0.5],
+        "fixedrange": True,
+        "showgrid": False,
+        "tickmode": "array",
+        "tickvals": [-at for at in range(len(shown))],
+        "ticktext": [text(trial.name, LONGEST_NAME) for trial in shown],
+        "tickfont": {"color": "$ink"},
+        "ticklabelstandoff": 8,
     }
 
 
-def _labels(trial: Trial, row: int) -> list[dict[str, Any]]:
-    found = f"{wording.ratio(trial.speedup.ratio if trial.speedup else None)} · {trial.status}"
-    shared = {"y": row, "yshift": 18, "showarrow": False, "xref": "paper"}
+def _result(trial: Trial) -> str:
+    ratio = wording.ratio(trial.speedup.ratio if trial.speedup else None)
+    return text(f"{ratio} · {trial.status}", LONGEST_NAME)
+
+
+def _beside(result: str, row: int) -> dict[str, Any]:
+    return {**_label(result, row), "x": 1, "xshift": 10, "font": {"color": "$quiet"}}
+
+
+def _above(name: str, result: str, row: int) -> list[dict[str, Any]]:
     return [
-        {**shared, "x": 0, "xanchor": "left", "text": text(trial.name, LONGEST_NAME)},
-        {**shared, "x": 1, "xanchor": "right", "text": text(found), "font": {"color": "$quiet"}},
+        {**_label(name, row), "x": 0, "yshift": 43},
+        {**_label(result, row), "x": 0, "yshift": 25, "font": {"color": "$quiet"}},
     ]
+
+
+def _label(words: str, row: int) -> dict[str, Any]:
+    return {"text": words, "y": row, "xref": "paper", "xanchor": "left", "showarrow": False}
 
 
 def _status(shown: Sequence[Trial], status: str) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from hotlap.answers import Axis, Picture, Series
+from hotlap.reports import ticks
 from hotlap.reports.figures import Figure, text, title
 from hotlap.reports.wording import finite
 
@@ -13,41 +17,108 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 FAINT = 0.15
 MEBI = float(1 << 20)
+ROW, THINNEST, GAP = 26, 12, 10  # pixels: a row of bars, a bar beside others, between rows
+LONGEST_NAME = 32
+LEGEND_ROW = 22
 
 
 def figure(picture: Picture) -> Figure:
-    draw = _bars if picture.kind in ("bars", "stacked") else _line
-    data = [draw(one, number, picture) for number, one in enumerate(picture.series)]
+    if picture.kind in ("bars", "stacked"):
+        return _lying(picture)
+    data = [_line(one, number, picture) for number, one in enumerate(picture.series)]
     if picture.kind == "bands":
         data = [*_bands(picture), *data]  # below all lines
     layout: dict[str, Any] = {
-        "height": 360,
-        "xaxis": _axis(picture.x, _values(picture, "x")),
-        "yaxis": {**_axis(picture.y, []), "rangemode": "tozero"},
+        "height": 340 + _legend(picture),
+        "xaxis": _axis(picture.x, _values(picture, "x"), measured=True),
+        "yaxis": {**_axis(picture.y, _heights(picture)), "rangemode": "tozero"},
         "showlegend": len(picture.series) > 1,
     }
-    if picture.kind in ("bars", "stacked"):
-        layout["barmode"] = "stack" if picture.kind == "stacked" else "group"
     return Figure(data, layout, picture.words)
+
+
+def _legend(picture: Picture) -> int:
+    """Pixels for it: on a telephone it has two names in a row, and must not eat the picture."""
+    return LEGEND_ROW * -(-len(picture.series) // 2)
+
+
+def _lying(picture: Picture) -> Figure:
+    """Bars from left to right: names of any length and number stand beside them."""
+    data = [_bars(one, number, picture) for number, one in enumerate(picture.series)]
+    names = list(dict.fromkeys(name for one in data for name in one["y"]))
+    stacked = picture.kind == "stacked"
+    each = ROW if stacked else max(ROW, THINNEST * len(data) + GAP)
+    layout: dict[str, Any] = {
+        "height": 80 + each * len(names) + _legend(picture),
+        "xaxis": _lengths(picture.y, _heights(picture)),
+        "yaxis": {
+            "type": "category",
+            "autorange": "reversed",
+            "showgrid": False,
+            "tickmode": "array",
+            "tickvals": names,
+            "ticktext": [_short(name) for name in names],
+            "tickfont": {"color": "$ink"},
+            "ticklabelstandoff": 6,
+        },
+        "showlegend": len(data) > 1,
+        "legend": {"traceorder": "normal"},
+        "barmode": "stack" if stacked else "group",
+        "bargap": 0.25,
+    }
+    return Figure(data, layout, picture.words)
+
+
+def _short(name: str) -> str:
+    """Its text is escaped: what is cut is the name itself."""
+    return text(html.unescape(name), LONGEST_NAME)
 
 
 def _values(picture: Picture, name: str) -> list[Any]:
     return [value for one in picture.series for value in getattr(one, name)]
 
 
-def _axis(axis: Axis, values: list[Any]) -> dict[str, Any]:
+def _heights(picture: Picture) -> list[float | None]:
+    """All values that are drawn upwards, the ends of their intervals among them."""
+    return _scaled(
+        [one for name in ("y", "low", "high") for one in _values(picture, name)], picture.y
+    )
+
+
+def _axis(axis: Axis, values: list[Any], *, measured: bool = False) -> dict[str, Any]:
     unit = axis.title.replace("bytes", "MiB", 1) if axis.unit == "bytes" else axis.title
     made: dict[str, Any] = {"title": title(text(unit))}
     if axis.unit == "share":
         made["tickformat"] = ".0%"
     if axis.log:
         made["type"] = "log"
-        ticks = sorted({value for value in map(finite, values) if value is not None and value > 0})
-        if ticks and len(ticks) <= 16:  # what was measured, and not the powers of ten between
-            made.update(tickmode="array", tickvals=ticks, ticktext=[f"{one:,g}" for one in ticks])
+        at = _ticks(_positive(values), measured=measured)
+        words = [f"{one:.0%}" if axis.unit == "share" else ticks.worded(one) for one in at]
+        made.update(tickmode="array", tickvals=at, ticktext=words)
     elif any(isinstance(value, str) for value in values):
         made["type"] = "category"
     return made
+
+
+def _ticks(known: list[float], *, measured: bool) -> list[float]:
+    """What was measured, where that was chosen: batch sizes, threads. Else round numbers."""
+    if measured and len(known) <= 16 and all(float(one).is_integer() for one in known):
+        return ticks.apart(known)
+    return ticks.of_logarithmic(known[0], known[-1]) if known else []
+
+
+def _positive(values: list[Any]) -> list[float]:
+    return sorted({one for one in map(finite, values) if one is not None and one > 0})
+
+
+def _lengths(axis: Axis, values: list[float | None]) -> dict[str, Any]:
+    """A logarithmic axis has no zero that bars could begin at: they begin at a power of ten."""
+    known = _positive(values)
+    if not axis.log or not known:
+        return _axis(axis, values)
+    power = math.ceil(math.log10(known[0])) - 1
+    ends = [power, math.log10(known[-1]) + 0.05]
+    return {**_axis(axis, [10.0**power, *known]), "range": ends}
 
 
 def _line(one: Series, number: int, picture: Picture) -> dict[str, Any]:
@@ -101,15 +172,16 @@ def _bands(picture: Picture) -> list[dict[str, Any]]:
 def _bars(one: Series, number: int, picture: Picture) -> dict[str, Any]:
     return {
         "type": "bar",
+        "orientation": "h",
         "name": text(one.name),
-        "x": [text(x) if isinstance(x, str) else finite(x) for x in one.x],
-        "y": _scaled(one.y, picture.y),
-        "error_y": _errors(one, picture),
+        "y": [text(x) if isinstance(x, str) else ticks.worded(x) for x in one.x],
+        "x": _scaled(one.y, picture.y),
+        "error_x": _errors(one, picture),
         "marker": {"color": COLOURS[number % len(COLOURS)]},
     }
 
 
-def _scaled(values: tuple[float | None, ...], axis: Axis) -> list[float | None]:
+def _scaled(values: Sequence[float | None], axis: Axis) -> list[float | None]:
     factor = 1 / MEBI if axis.unit == "bytes" else 1.0
     known = map(finite, values)
     return [None if value is None else value * factor for value in known]
@@ -127,5 +199,5 @@ def _errors(one: Series, picture: Picture) -> dict[str, Any]:
         "array": [None if m is None or h is None else h - m for m, _, h in pairs],
         "arrayminus": [None if m is None or b is None else m - b for m, b, _ in pairs],
         "thickness": 1.5,
-        "color": "$quiet",
+        "color": "$ink",
     }

@@ -314,6 +314,10 @@ def _ends(rows: Sequence[Row]) -> list[Row]:
     return [rows[0], rows[-1]] if len(rows) > 1 else list(rows)
 
 
+def _end(one: Row) -> str:
+    return one.name if _bare(one.name) == one.name else f"all up to {_bare(one.name)}"
+
+
 def _learned(setting: Setting, rows: Sequence[Row]) -> str:
     told = []
     for one in _ends(rows):
@@ -321,9 +325,8 @@ def _learned(setting: Setting, rows: Sequence[Row]) -> str:
         if right is None or first is None:
             continue
         later = max(0, (setting.epochs or 1) - 1) * (one.number("epoch_seconds") or 0.0)
-        name = one.name if _bare(one.name) == one.name else f"all up to {_bare(one.name)}"
         spent = units.seconds(first + later)
-        told.append(f"{name} has {100 * right:.1f} % test accuracy ({spent} of training)")
+        told.append(f"{_end(one)} has {100 * right:.1f} % test accuracy ({spent} of training)")
     epochs = units.plural(setting.epochs or 1, "epoch")
     return f"After {epochs}, {units.listed(told)}" if told else ""
 
@@ -381,7 +384,7 @@ def _curves(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
             times = study.epochs(done, TOTAL, first=True)
             if right and len(right) == len(times):
                 at = tuple(sum(times[: number + 1]) for number in range(len(times)))
-                series.append(Series(name=one.name, x=at, y=tuple(right)))
+                series.append(Series(name=_end(one), x=at, y=tuple(right)))
     if not series:
         return ()
     picture = Picture(

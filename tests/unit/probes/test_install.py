@@ -208,6 +208,44 @@ def test_a_script_whose_every_step_evaluates_is_measured_too(in_python, trial):
     assert "evaluation" in {row["kind"] for row in rows}
 
 
+def test_the_peak_is_that_of_training_and_not_of_an_evaluation_between_two_steps(in_python, trial):
+    said = in_python(
+        """
+        import time
+        from pathlib import Path
+        import torch
+        from torch import nn
+        from hotlap.probes.install import install
+        from hotlap.probes.memory import process_now, process_peak, reset_process_peak
+
+        recorder = install(torch, Path("trial"), time.time())
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        large = 1 << 26  # floats
+        for step in range(200):
+            optimizer.zero_grad()
+            model(torch.ones(8, 4)).sum().backward()
+            optimizer.step()
+            if step % 2:
+                model.eval()
+                with torch.no_grad():
+                    model(torch.ones(8, 4))
+                    if recorder.schedule.stage == "memory":
+                        torch.ones(large)
+                model.train()
+        reset_process_peak()
+        resets = process_peak() < process_now() + large
+        print(process_now() if resets else -1)
+        """
+    )
+    record = written(trial)
+    assert record["complete"]
+    now = int(said.split()[-1])
+    if now < 0:
+        pytest.skip("the kernel does not reset the peak of a process")
+    assert record["memory"]["peak_bytes"] < now + (1 << 27)
+
+
 @pytest.mark.parametrize("evaluating", [True, False])
 def test_a_last_batch_that_is_met_for_the_first_time_stands_for_no_other_step(
     in_python, trial, evaluating

@@ -171,20 +171,6 @@ def test_the_recipe_its_parts_and_the_commands_are_there(whole: Page) -> None:
         assert words in whole.text
 
 
-def test_the_guards_band_lies_around_the_baselines_mean(whole: Page) -> None:
-    losses = whole.figures[2]["data"]
-    low, high = losses[0], losses[1]
-    assert high["name"] == "what the guard allows"
-    width = [b - a for a, b in zip(low["y"], high["y"], strict=True)]  # type: ignore[call-overload]
-    assert width == pytest.approx([0.14] * len(width))
-
-
-def test_a_trials_interval_is_its_error_bar(whole: Page) -> None:
-    faster = whole.figures[0]["data"][0]
-    assert faster["x"] == [2.41]
-    assert faster["error_x"]["array"] == pytest.approx([0.03])  # type: ignore[index]
-
-
 def hostile() -> tunings.Tuning:
     bad = Trial(name=HOSTILE, recipe={}, status=tunings.FAILED, reason=HOSTILE, log=HOSTILE)
     plotted = sample.measured(HOSTILE, HOSTILE, 1.2, against=HOSTILE, reason=HOSTILE)
@@ -238,7 +224,9 @@ def test_nobodys_words_become_markup() -> None:
 def test_nobodys_words_become_tags_inside_a_plot() -> None:
     figure = Page(html.render(hostile())).figures[0]
     texts = [*figure["data"][0]["text"], figure["data"][0]["name"]]  # type: ignore[misc]
-    texts += [one["text"] for one in figure["layout"]["annotations"]]  # type: ignore[index, call-overload]
+    texts += figure["layout"]["yaxis"]["ticktext"]  # type: ignore[call-overload]
+    for layout in (figure["layout"], figure["narrow"]):
+        texts += [one["text"] for one in layout["annotations"]]  # type: ignore[call-overload]
     assert texts
     assert not [text for text in texts if re.search(r"<(?!br>)", text)]
 
@@ -343,22 +331,14 @@ def test_with_memory_as_the_goal_the_number_is_the_memory_saved() -> None:
     assert "4.28 GiB of 5.09 GiB" in found.text
 
 
-def test_one_step_that_compiled_does_not_press_the_others_flat(whole: Page) -> None:
-    steps = whole.figures[1]["layout"]
-    assert steps["yaxis"]["range"][1] < 100  # type: ignore[call-overload]
-    assert "the longest 2.40 s" in whole.text
-
-
-def test_ten_thousand_steps_are_thinned_but_keep_their_spikes() -> None:
-    times = [0.01] * 10_000
-    times[4321] = 0.05
-    found = page(
-        baseline=msgspec.structs.replace(sample.slow_profile(), step_seconds=tuple(times)),
-        winner=None,
-    )
-    series = found.figures[1]["data"][0]
-    assert len(series["x"]) <= 1300  # type: ignore[arg-type]
-    assert 4322 in series["x"]  # type: ignore[operator]
+def test_two_peaks_of_one_command_are_explained_where_the_second_is_shown(whole: Page) -> None:
+    assert "At the top stands the median" not in whole.text  # they agree
+    found = page(winner=sample.winner(baseline_peak_bytes=4000 * sample.MIB))
+    memory = found.text[found.text.index("This is the peak of two steps in a single run") :]
+    assert "At the top stands the median over all runs: 3.91 GiB before." in memory
+    assert "5.09 GiB" in memory
+    both = page(winner=sample.winner(baseline_peak_bytes=None, peak_bytes=3000 * sample.MIB))
+    assert "all runs: 2.93 GiB after." in both.text
 
 
 def test_a_profile_has_the_same_page() -> None:

@@ -149,8 +149,56 @@ def test_pictures_scale_bytes_and_show_intervals():
     assert lines.data[0]["error_y"]["array"] == [pytest.approx(12.8), None]
     assert lines.layout["xaxis"]["tickvals"] == [8.0, 16.0]
     assert bars.layout["barmode"] == "stack"
-    assert bars.data[0]["y"][1] == pytest.approx(2 / (1 << 20))
+    assert bars.data[0]["x"][1] == pytest.approx(2 / (1 << 20))
     assert "<script" not in json.dumps(bars.data)
+
+
+def drawn(kind, x, y, series):
+    return pictures.figure(
+        Picture(kind=kind, x=x, y=y, series=tuple(series), words="What it shows.")
+    )
+
+
+def test_seconds_that_happened_get_round_numbers_and_not_a_tick_each():
+    seconds = Axis(title="seconds of training", log=True)
+    at = (12.473818859999938, 13.186451555999838, 14.623384353999882, 78.45489895900005)
+    line = Series(name="stock", x=at, y=(0.4, 0.5, 0.6, 0.8))
+    axis = drawn("lines", seconds, Axis(title="right", unit="share"), [line]).layout["xaxis"]
+    assert axis["ticktext"] == ["15", "20", "30", "50", "70"]
+
+
+def test_a_logarithmic_height_is_not_numbered_at_every_line():
+    rate = Axis(title="samples/s", log=True)
+    line = Series(name="workers", x=("0 ms", "5 ms"), y=(5.0, 25_360.0))
+    axis = drawn("lines", Axis(title="latency"), rate, [line]).layout["yaxis"]
+    assert axis["ticktext"] == ["10", "100", "1,000", "10,000"]
+
+
+def test_bars_lie_beside_their_names_however_long_and_many():
+    names = tuple(f"{EVIL} and a name that is far too long {at}" for at in range(19))
+    one = Series(name="a", x=names, y=(1.0,) * 19, low=(0.5,) * 19, high=(2.0,) * 19)
+    made = drawn("bars", Axis(title="optimization"), Axis(title="samples/s"), [one])
+    assert made.data[0]["orientation"] == "h"
+    assert made.data[0]["error_x"]["array"] == [1.0] * 19
+    axis = made.layout["yaxis"]
+    assert axis["tickvals"] == made.data[0]["y"]
+    assert all("<" not in words and words.endswith("…") for words in axis["ticktext"])
+    assert made.layout["height"] > 19 * 20
+
+
+def test_bars_on_a_logarithmic_axis_begin_at_a_power_of_ten():
+    one = Series(name="epoch", x=("CPU", "GPU"), y=(1124.0, 6.1))
+    seconds = Axis(title="seconds an epoch", log=True)
+    axis = drawn("bars", Axis(title="device"), seconds, [one]).layout["xaxis"]
+    assert axis["range"][0] == 0
+    assert axis["ticktext"] == ["1", "10", "100", "1,000"]
+
+
+def test_a_picture_grows_with_its_legend():
+    axes = Axis(title="epoch"), Axis(title="loss")
+    lines = [Series(name=f"{at}", x=("1", "2"), y=(1.0, 2.0)) for at in range(8)]
+    few, many = (drawn("lines", *axes, some).layout["height"] for some in (lines[:1], lines))
+    assert many > few + 60
 
 
 def test_bands_lie_below_their_lines_and_leave_gaps_alone():

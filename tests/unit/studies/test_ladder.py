@@ -171,7 +171,7 @@ def test_pictures_show_speed_memory_and_what_is_learned():
     assert rates.series[0].x == tuple(RATES)
     assert [one.name for one in memory.series] == list(ladder.MEMORY)
     assert memory.series[3].y[0] == 128 << 19
-    assert [one.name for one in learned.series] == ["stock", "and batch 512"]
+    assert [one.name for one in learned.series] == ["stock", "all up to batch 512"]
     assert learned.series[0].x == (20.0, 21.0, 22.0)
 
 

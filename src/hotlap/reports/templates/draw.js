@@ -3,6 +3,7 @@
   "use strict";
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const mouse = matchMedia("(hover: hover)");
+  const narrow = matchMedia("(max-width: 44rem)");
   const paper = 680; /* pixels: what fits between the margins of a printed page */
 
   /* "$good" is the style sheet's --good; only keys that are colours are looked at. */
@@ -27,10 +28,10 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       hoverlabel: { bgcolor: "$raised", bordercolor: "$line", font: { color: "$ink", size: 13 } },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left" },
       dragmode: mouse.matches ? "zoom" : false,
       hovermode: "closest",
       ...layout,
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left", ...layout.legend },
       ...(width ? { width, autosize: false } : { autosize: true }),
       font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: 13, color: "$ink" },
       xaxis: axis(layout.xaxis),
@@ -43,13 +44,19 @@
     for (const place of document.querySelectorAll("[data-figure]")) {
       const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
       const data = painted(figure.data, "", style);
-      const layout = painted(laid(figure.layout, width), "", style);
+      const own = !width && narrow.matches ? { ...figure.layout, ...figure.narrow } : figure.layout;
+      const layout = painted(laid(own, width), "", style);
       Plotly.react(place, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
     }
   }
 
+  function drawAgain() {
+    if (!document.documentElement.classList.contains("on-paper")) draw();
+  }
+
   draw();
-  dark.addEventListener("change", () => draw());
+  dark.addEventListener("change", drawAgain);
+  narrow.addEventListener("change", drawAgain);
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("on-paper");
     draw(paper);
