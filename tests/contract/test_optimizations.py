@@ -51,6 +51,13 @@ RECORDS = {
     "gpu": having(having(loading(workers=4, prefetch_factor=2)), **GPU, script=SCRIPT),
     "old gpu": having(**{**GPU, "capability": [6, 1]}, script=SCRIPT),
     "mixed precision": having(**GPU, script={**SCRIPT, "autocast": "float16", "scaler": True}),
+    "half precision": having(
+        replace(SAMPLE, optimizers=(replace(SAMPLE.optimizers[0], name="SGD"),)),
+        script={**SCRIPT, "types": {"float32": 10, "bfloat16": 2}},
+    ),
+    "half precision on a gpu": having(
+        **GPU, script={**SCRIPT, "types": {"float32": 10, "bfloat16": 2}}
+    ),
     "no loader": replace(SAMPLE, loaders=()),
     "loader of no training": loading(trained=0),
     "streams": loading(iterable=True, batches=None, sampler=None),
@@ -191,6 +198,10 @@ REFUSED = {
         "fused-optimizer": "GradScaler",
         "tf32": "float16",
     },
+    "half precision": {"fused-optimizer": "is wrong on a CPU"},
+    "half precision on a gpu": dict.fromkeys(
+        ("precision-bf16", "precision-fp16"), "the model's parameters are bfloat16, float32"
+    ),
     "no loader": dict.fromkeys(
         ("loader-workers", "persistent-workers", "loader-prefetch", "batch-size"), "no DataLoader"
     ),

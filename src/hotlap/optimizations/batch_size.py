@@ -13,7 +13,7 @@ idle with small batches.
 ## When it does not help
 Once the device is busy, more samples take more time. Training takes fewer steps for an epoch, so
 schedules that count steps end early, and the result can differ: never used unless allowed with
-`--allow batch-size`.
+`--allow batch-size`. A loader whose epoch has fewer samples than the larger batch is left alone.
 
 ## By hand
 Two numbers: the size of a batch, and the rate.
@@ -89,8 +89,13 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             training.refused(NAME, "the loader's batches are made by a batch sampler")
             return
         dataset, size = id(arguments.get("dataset")), int(arguments.get("batch_size", 1))
-        if larger.get(dataset) != size:  # else made anew from one like that, as Lightning does
-            arguments["batch_size"] = larger[dataset] = size * factor
+        if larger.get(dataset) == size:  # made anew from one like that, as Lightning does
+            return
+        samples = _samples(arguments)
+        if samples is not None and samples < size * factor:  # with drop_last there would be none
+            training.refused(NAME, f"an epoch of {samples} samples has no batch of {size * factor}")
+            return
+        arguments["batch_size"] = larger[dataset] = size * factor
 
     def follow(optimizer: Any) -> None:
         rates = _Rates(by, larger)
@@ -100,6 +105,15 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     training.change_loaders(NAME, change)
     if rule != "keep":
         training.when_optimizer_made(follow)
+
+
+def _samples(arguments: dict[str, Any]) -> int | None:
+    """In an epoch, where that is known."""
+    drawn = arguments.get("sampler")
+    try:
+        return len(drawn if drawn is not None else arguments["dataset"])
+    except (TypeError, NotImplementedError):
+        return None
 
 
 class _Rates:

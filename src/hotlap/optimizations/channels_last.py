@@ -18,7 +18,7 @@ would be parted. A library that calls `.view` on weights
 fails, and so does `torch.nn.init.orthogonal_` on weights that already train. torch's pruning and
 `torch.nn.utils.parameters_to_vector` work; with `recipe.apply` the latter has to be called by that
 name, as one imported before is torch's own. After `vector_to_parameters` weights lie as torch makes
-them.
+them. Images that come in inside of `torch.func`'s transforms stay as they are.
 
 ## By hand
 Two lines: one for the model, one for each batch.
@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import flattening, layouts, reading
+from hotlap.optimizations import flattening, functorch, layouts, reading
 from hotlap.optimizations.holders import Holders
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _follow(torch: Any, module: Any, optimizer: Any) -> None:
 
 
 def _converting(torch: Any, call: Call) -> Call:
-    layout = torch.channels_last
+    layout, transforming = torch.channels_last, functorch.inside(torch)
 
     def converted(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dim() == 4:
@@ -158,6 +158,8 @@ def _converting(torch: Any, call: Call) -> Call:
         return value
 
     def converting(*args: Any, **kwargs: Any) -> Any:
+        if transforming():
+            return call(*args, **kwargs)
         named = {key: converted(value) for key, value in kwargs.items()}
         return call(*map(converted, args), **named)
 

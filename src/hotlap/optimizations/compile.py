@@ -5,10 +5,11 @@ Compiles each root module's call at its first training forward, as `module.compi
 in checkpoints stay as they are. `mode = "reduce-overhead"` records the kernels of a step once as
 CUDA graphs and replays them; steps are marked, and outputs handed out as copies, so that nothing
 is overwritten while the script still holds it. Only training calls with the shapes of the first
-one run compiled; a smaller last batch and evaluation run as before and cost no new compilation.
-Other shapes that come to stay are compiled for as well; where they keep changing it compiles for
-any shape instead. Hooks of modules that are registered or removed later are compiled in as well, a
-few times; a script that keeps doing it trains on uncompiled.
+one run compiled; a smaller last batch, evaluation and calls inside of `torch.func`'s transforms run
+as before and cost no new compilation. Other shapes that come to stay are compiled for as well;
+where they keep changing it compiles for any shape instead. Hooks of modules that are registered or
+removed later are compiled in as well, a few times; a script that keeps doing it trains on
+uncompiled.
 
 ## Why it helps
 Fewer passes over memory, and far fewer launches: a step bound by launching kernels can become
@@ -35,7 +36,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hotlap.data import nests
-from hotlap.optimizations import double_backward, module_hooks, reading
+from hotlap.optimizations import double_backward, functorch, module_hooks, reading
 from hotlap.optimizations.roots import Way, unwrap
 from hotlap.probes.modules import DOOR
 
@@ -153,6 +154,7 @@ class Compiled:
         self._plain = call
         self._steps = steps
         self._mode = None if mode == "default" else mode
+        self._transforming = functorch.inside(torch)
         self._changes = changes
         self._seen = changes()
         self._any = False  # compiled for any shape
@@ -169,6 +171,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = self._torch
         if torch.compiler.is_compiling():  # as part of something the script compiles
+            return self._plain(*args, **kwargs)
+        if self._transforming():
             return self._plain(*args, **kwargs)
         if not self._module.training or not torch.is_grad_enabled():
             return self._plain(*args, **kwargs)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from hotlap.optimizations import sources
+from hotlap.optimizations import functorch, sources
 
 ARGUMENT = "create_graph"
 WHY = "the script takes gradients of gradients{}, which compiled models do not have"
@@ -34,7 +35,10 @@ def _off(value: ast.expr) -> bool:
 
 
 def watch(torch: Any, told: Callable[[], None]) -> None:
-    """`told` is called when a backward pass is asked to make a graph, before it does."""
+    """`told` is called when a backward pass is asked to make a graph, before it does.
+
+    Those of torch.func do not count: a model that is called inside of it is not compiled.
+    """
     for name, place in (("backward", 3), ("grad", 4)):
         setattr(torch.autograd, name, _telling(getattr(torch.autograd, name), place, told))
 
@@ -42,7 +46,8 @@ def watch(torch: Any, told: Callable[[], None]) -> None:
 def _telling(plain: Any, place: int, told: Callable[[], None]) -> Any:
     @functools.wraps(plain)
     def go_back(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get(ARGUMENT) or (len(args) > place and args[place]):
+        asked = kwargs.get(ARGUMENT) or (len(args) > place and args[place])
+        if asked and not functorch.asks(sys._getframe(1)):
             told()
         return plain(*args, **kwargs)
 

@@ -9,10 +9,12 @@ The plain update launches several small kernels for every parameter tensor.
 ## When it does not help
 Optimizers with a `step` of their own, and steps in which the update is a small part. Not used for
 SGD together with a GradScaler: torch leaves its momentum uninitialised when the first step
-overflows. Nor for Adagrad together with one, because it could not be taken back there.
+overflows. Nor for Adagrad together with one, because it could not be taken back there. Nor for SGD
+on a CPU with parameters of bfloat16 or float16: torch's fused update of these is wrong.
 
 An optimizer that gets a sparse gradient, or one of complex numbers, is the plain one again from
-that step on; so is one with a parameter that has gaps in memory, as a slice of a larger tensor has.
+that step on; so is one with a parameter that has gaps in memory, as a slice of a larger tensor has,
+and one whose gradients or momentum are of another type than their parameters.
 A gradient that lies in memory in another way than its parameter, as an expanded or a transposed one
 does, is copied for the update, which walks through memory without asking. Parameters that get their
 first gradient later than others, as those of layers that are unfrozen, begin with the momentum they
@@ -46,6 +48,8 @@ SCALED = {
 SPARSE = "it has sparse gradients, which the fused update does not take"
 COMPLEX = "it has complex parameters, which the fused update does not take"
 GAPS = "it has parameters with gaps in memory, which the fused update would fill"
+HALF = "torch's fused update of half-precision parameters is wrong on a CPU"
+MIXED = "it has gradients or momentum of another type than their parameters"
 LATE = "with dampening, the fused update does not take parameters that begin later than others"
 
 
@@ -56,6 +60,9 @@ def refusal(record: Record) -> str | None:
         return f"no optimizer of torch's own that can be fused ({names})"
     if all(one.fused for one in able):
         return "the optimizer already is fused"
+    half = {"bfloat16", "float16"} & set(reading.script(record).get("types") or ())
+    if half and not reading.on_device(record) and all(one.name == "SGD" for one in able):
+        return f"SGD: {HALF}"
     if reading.script(record).get("scaler"):
         return next((SCALED[one.name] for one in able if one.name in SCALED), None)
     return None
@@ -128,7 +135,18 @@ def _unable(optimizer: Any, group: dict[str, Any]) -> str | None:
             return COMPLEX
         if not layouts.whole(one):
             return GAPS
+        if _of_another_type(optimizer, one):
+            return MIXED
+        if one.element_size() < 4 and one.is_cpu and "nesterov" in group:  # SGD alone has that
+            return HALF
     return _begin_late(optimizer, group, trained) if group.get("momentum") else None
+
+
+def _of_another_type(optimizer: Any, parameter: Any) -> bool:
+    """Whether its gradient is, or what SGD or Adagrad has kept of earlier ones."""
+    state = optimizer.state.get(parameter, {})
+    found = (parameter.grad, state.get("momentum_buffer"), state.get("sum"))
+    return any(one is not None and one.dtype != parameter.dtype for one in found)
 
 
 def _begin_late(optimizer: Any, group: dict[str, Any], trained: list[Any]) -> str | None:

@@ -15,16 +15,19 @@ allowed with `--allow gradient-accumulation`. A last batch of fewer samples than
 and the last one of an IterableDataset, is completed by the first parts of the next epoch. A loop
 over a fixed number of steps makes fewer updates.
 
-The loss must be a mean over the batch: each part's counts for its share. A loss of torch's with
-`reduction="sum"` is seen where it is what `backward` is called on, alone or added to others, and
-is summed over the parts; that of a loss of one's own, of L1Loss, KLDivLoss and PoissonNLLLoss, and
-of one within a compiled model, is not seen and comes out too small.
+The loss must be a mean over the batch: each part's counts for its share of the samples. A loss of
+torch's with `reduction="sum"` is seen where it is what `backward` is called on, alone or added to
+others, and is summed over the parts; that of a loss of one's own, of L1Loss, KLDivLoss and
+PoissonNLLLoss, and of one within a compiled model, is not seen and comes out too small.
 
 Left out, also while training, for a script with a GradScaler, several optimizers (one that holds
 another, as SAM's does, is two), LBFGS or none of torch's optimizers, with hooks on gradients, which
 would see those of a part, and for one that clears or changes its gradients at another time than
 between a step and the next backward pass, writes to them there, or takes gradients of a tensor that
-no optimizer trains along with them.
+no optimizer trains along with them. Where gradients are written to is looked for in the script's
+own source before training; elsewhere it is seen at the first step that comes after, which is then
+not carried out. What a library writes to them through `.data`, from the second update on, is not
+seen.
 
 ## By hand
 An inner loop over parts of the batch.
@@ -36,8 +39,8 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import gradient_hooks, leaves, reading, weights
-from hotlap.optimizations.parts import Whole, hand_out
+from hotlap.optimizations import gradient_hooks, leaves, reading, weights, written_gradients
+from hotlap.optimizations.parts import Epoch, Whole, hand_out
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -102,6 +105,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     rounds = _Rounds(training, number)
 
     def change(arguments: dict[str, Any]) -> None:
+        rounds.read_source()
         size = arguments.get("batch_size", 1) or 0
         if rounds.left or isinstance(size, Whole):  # made anew from one of them, as Lightning does
             return
@@ -118,7 +122,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     training.when_optimizer_made(rounds.wrap_optimizer)
     training.when_scaler_made(lambda: rounds.leave("the script scales its loss by itself"))
     gradient_hooks.watch(training.torch, lambda: rounds.leave(HOOKS))
-    hand_out(training.torch, lambda: rounds.active, rounds.length_asked)
+    hand_out(training.torch, lambda: rounds.active, rounds.length_asked, rounds.handed_out)
     rounds.wrap_backward()
     rounds.wrap_clipping()
     rounds.wrap_schedules()
@@ -138,10 +142,11 @@ class _Rounds:
         self._length_asked = False
         self._counting_parts: weakref.WeakSet[Any] = weakref.WeakSet()  # schedules
         self._going_back = False
-        # Parameters, their gradients and the versions of these: since the last step; since the
-        # last backward pass, where no step has come after it.
-        self._unfinished: list[tuple[Any, Any, int]] = []
-        self._added: list[tuple[Any, Any, int]] = []
+        self._epoch: Epoch | None = None  # of the loader that has handed out a part last
+        # Since the last step; since the last backward pass, where no step has come after it.
+        self._unfinished: list[written_gradients.Noted] = []
+        self._added: list[written_gradients.Noted] = []
+        self._spoiled = False  # what the next step would update with
         self.active = False
         self.left = False
         module = training.torch.nn.Module
@@ -165,6 +170,15 @@ class _Rounds:
     def length_asked(self) -> None:
         self._length_asked = True
 
+    def handed_out(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+
+    @property
+    def _share(self) -> float:
+        """That the part has which the script trains with; it may have asked for the next ones."""
+        shares = self._epoch.shares if self._epoch is not None else ()
+        return shares[0] if shares else 1.0 / self._parts
+
     def wrap_backward(self) -> None:
         torch = self._torch
         plain = torch.autograd.backward
@@ -176,7 +190,7 @@ class _Rounds:
             start = None
             if self._trains(leaves.reached(torch, tensors, kwargs.get("inputs"))):
                 self._go_on()
-                share = 1.0 if _summed(torch, tensors) else 1.0 / self._parts
+                share = 1.0 if _summed(torch, tensors) else self._share
                 start = weights.weighted(torch, tensors, grad_tensors, share)
             if start is None or not self.active:
                 return plain(tensors, grad_tensors, *args, **kwargs)
@@ -185,7 +199,7 @@ class _Rounds:
                 return plain(*start, *args, **kwargs)
             finally:
                 self._going_back = False
-                self._added = _gradients(self._training.optimizers)
+                self._note()
 
         torch.autograd.backward = backward
 
@@ -205,17 +219,35 @@ class _Rounds:
 
     def _go_on(self) -> None:
         """Gradients of a round that the script has dropped by itself are there again."""
-        if any(_changed(*one) or one[0].grad is None for one in self._added):
-            self.leave(BEFORE_THE_STEP)
+        self._look()
+        if self.left:
             return
         unfinished, self._unfinished = self._unfinished, []
-        if any(_changed(*one) for one in unfinished):
+        if any(written_gradients.changed(*one) for one in unfinished):
             self.leave("the script writes to its gradients between two steps")
             return
-        for parameter, gradient, _ in unfinished:
+        for parameter, gradient, *_ in unfinished:
             parameter.grad = gradient
 
+    def _note(self) -> None:
+        """What is written through `.data` has no version: in the first round norms tell it."""
+        closely = self._steps < self._parts
+        self._added = written_gradients.noted(self._training.optimizers, closely=closely)
+
+    def _look(self) -> None:
+        """Ends it where the script has changed gradients since the last backward pass."""
+        changed = written_gradients.changed
+        if any(changed(*one) or one[0].grad is None for one in self._added):
+            self._spoiled = any(one[0].grad is not None for one in self._added)
+            self.leave(BEFORE_THE_STEP)
+
+    def read_source(self) -> None:
+        place = written_gradients.in_source() if not self.left else None
+        if place is not None:
+            self.leave(written_gradients.WHY.format(place))
+
     def wrap_optimizer(self, optimizer: Any) -> None:
+        self.read_source()
         if isinstance(optimizer, self._torch.optim.LBFGS):
             self.leave("LBFGS looks at a batch more than once for each step")
         trained = leaves.held([optimizer])
@@ -237,16 +269,23 @@ class _Rounds:
                 return plain(this, closure, **kwargs) if closure else plain(this, **kwargs)
             self._stepping = True
             try:
-                if self._ends:
-                    return plain(this, closure, **kwargs) if closure else plain(this, **kwargs)
+                if self._ends and closure:
+                    return plain(this, closure, **kwargs)
                 with self._torch.enable_grad():
-                    return closure() if closure else None
+                    loss = closure() if closure else None
+                self._look()
+                if self._spoiled:  # changed as if it were of a whole batch
+                    self._spoiled = False
+                    return loss
+                return plain(this, **kwargs) if self._ends else loss
             finally:
                 self._stepping = False
                 self._steps += 1
                 self._added = []
+                if self._epoch is not None and self._epoch.shares:
+                    self._epoch.shares.popleft()
                 if not self._begins:
-                    self._unfinished = _gradients([this])
+                    self._unfinished = written_gradients.noted([this])
 
         step._hotlap_rounds = True  # type: ignore[attr-defined]
         return step
@@ -265,22 +304,32 @@ class _Rounds:
         """A second look at the same batch, as SAM takes it: what follows is no part of a round."""
         optimizer = hasattr(owner, "param_groups")
         cleared = leaves.held([owner]).values() if optimizer else owner.parameters()
-        return not {id(one) for one in cleared}.isdisjoint(id(one) for one, _, _ in self._added)
+        return not {id(one) for one in cleared}.isdisjoint(id(one[0]) for one in self._added)
 
     def wrap_clipping(self) -> None:
-        """Gradients are clipped when they are whole; before that only their norm is answered."""
+        """Gradients are clipped when they are whole; before that only their norm is answered.
+
+        torch writes to them even where it clips nothing.
+        """
         owners = (self._torch.nn.utils, self._torch.nn.utils.clip_grad)
         by_norm, by_value = owners[0].clip_grad_norm_, owners[0].clip_grad_value_
 
         @functools.wraps(by_norm)
         def clip_norm(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
+            self._look()
             most = max_norm if self._ends else float("inf")
-            return by_norm(parameters, most, *args, **kwargs)
+            norm = by_norm(parameters, most, *args, **kwargs)
+            if self._added:
+                self._note()
+            return norm
 
         @functools.wraps(by_value)
         def clip_value(*args: Any, **kwargs: Any) -> None:
+            self._look()
             if self._ends:
                 by_value(*args, **kwargs)
+            if self._added:
+                self._note()
 
         for owner in owners:
             owner.clip_grad_norm_, owner.clip_grad_value_ = clip_norm, clip_value
@@ -341,13 +390,3 @@ def _within(optimizer: Any, other: Any) -> bool:
     """Whether one was made with the groups of the other, which steps through it."""
     theirs = {id(group) for group in other.param_groups}
     return optimizer is not other and any(id(one) in theirs for one in optimizer.param_groups)
-
-
-def _gradients(optimizers: list[Any]) -> list[tuple[Any, Any, int]]:
-    trained = leaves.held(optimizers).values()
-    return [(one, one.grad, one.grad._version) for one in trained if one.grad is not None]
-
-
-def _changed(parameter: Any, gradient: Any, version: int) -> bool:
-    replaced = parameter.grad is not None and parameter.grad is not gradient
-    return replaced or bool(gradient._version != version)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
+
+MOST_AHEAD = 4096  # parts that a loader is asked for before they are trained with
 
 
 class Whole(int):
@@ -38,9 +42,8 @@ class Parts:
         self._size = size
         self._wanted = wanted
 
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self._batches:
-            yield from split(batch, self._size.parts) if self._wanted() else (batch,)
+    def __iter__(self) -> Epoch:
+        return Epoch(self._batches, self._size.parts, self._wanted)
 
     def __len__(self) -> int:
         whole = len(self._batches)
@@ -55,6 +58,26 @@ class Parts:
         return max(0, self._size.parts - last) if last else 0
 
 
+class Epoch:
+    """The parts of one epoch, and which share of its update each that is to come has."""
+
+    def __init__(self, batches: Any, parts: int, wanted: Callable[[], bool]) -> None:
+        self.shares: deque[float] = deque(maxlen=MOST_AHEAD)  # in the order they are handed out in
+        self._parts = self._each(batches, parts, wanted)
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._parts)
+
+    def _each(self, batches: Any, parts: int, wanted: Callable[[], bool]) -> Iterator[Any]:
+        for batch in batches:
+            for part in split(batch, parts) if wanted() else (batch,):
+                self.shares.append(len(part) / len(batch) * min(1.0, len(batch) / parts))
+                yield part
+
+
 def split(batch: list[Any], parts: int) -> Iterator[list[Any]]:
     number = min(parts, len(batch))
     ends = [len(batch) * part // number for part in range(number + 1)]
@@ -62,8 +85,16 @@ def split(batch: list[Any], parts: int) -> Iterator[list[Any]]:
         yield batch[first:last]
 
 
-def hand_out(torch: Any, wanted: Callable[[], bool], asked: Callable[[], None]) -> None:
-    """`asked` is called when the script asks for the length of a loader that hands out parts."""
+def hand_out(
+    torch: Any,
+    wanted: Callable[[], bool],
+    asked: Callable[[], None],
+    handed_out: Callable[[Epoch], None],
+) -> None:
+    """`asked` is called when the script asks for the length of a loader that hands out parts.
+
+    `handed_out` gets the epoch that the script has just got a part of.
+    """
     loader = torch.utils.data.DataLoader
     plain, plain_length = loader._index_sampler, loader.__len__
 
@@ -83,6 +114,17 @@ def hand_out(torch: Any, wanted: Callable[[], bool], asked: Callable[[], None]) 
             return -(-len(this.dataset) // (int(size) // int(size.parts)))
         return found
 
+    base = torch.utils.data.dataloader._BaseDataLoaderIter
+    plain_next = base.__next__
+
+    @functools.wraps(plain_next)
+    def following(this: Any) -> Any:
+        batch = plain_next(this)
+        if isinstance(this._sampler_iter, Epoch):
+            handed_out(this._sampler_iter)
+        return batch
+
+    base.__next__ = following
     loader._index_sampler, loader.__len__ = property(indices), length
 
 

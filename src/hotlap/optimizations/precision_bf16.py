@@ -11,7 +11,8 @@ The range is float32's, so no loss scaling is needed.
 ## When it does not help
 Steps bound by launching kernels or by input; small models, where the casts cost more than they
 save. A model that needs more than 8 bits of mantissa somewhere learns worse: the guard looks at
-that.
+that. Left out for models with parameters of bfloat16 or float16, and where there is no bfloat16
+arithmetic: GPUs before Ampere, processors without AMX or AVX512-BF16.
 
 ## By hand
 The forward pass inside `with torch.autocast(...)`.
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from hotlap.optimizations import precision, reading
 
 if TYPE_CHECKING:
-    from hotlap.optimizations.training import Training
+    from hotlap.optimizations.training import Call, Training
     from hotlap.records import Record, Verdict
 
 NAME = "precision-bf16"
@@ -32,6 +33,8 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ("precision-fp16",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+OLD_GPU = "this GPU has no bfloat16 arithmetic (it came with Ampere)"
+OLD_PROCESSOR = "this processor has no bfloat16 arithmetic (AMX or AVX512-BF16)"
 
 
 def refusal(record: Record) -> str | None:
@@ -39,9 +42,9 @@ def refusal(record: Record) -> str | None:
         return reading.BY_HAND
     if reading.on_device(record):
         if reading.capability(record) < (8, 0):
-            return "this GPU has no bfloat16 arithmetic (it came with Ampere)"
+            return OLD_GPU
     elif not reading.BF16_FLAGS & reading.processor_flags():
-        return "this processor has no bfloat16 arithmetic (AMX or AVX512-BF16)"
+        return OLD_PROCESSOR
     return already_reduced(record)
 
 
@@ -49,10 +52,7 @@ def already_reduced(record: Record) -> str | None:
     found = reading.script(record)
     if found.get("autocast"):
         return f"the script already computes in {found['autocast']}"
-    types = found.get("types") or {}
-    if types and "float32" not in types:
-        return f"the model's parameters are {', '.join(types)}"
-    return None
+    return precision.own_types(found.get("types") or ())
 
 
 def promise(record: Record, verdict: Verdict) -> float:
@@ -72,7 +72,28 @@ def by_hand(settings: dict[str, Any]) -> str:
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
-    training.when_training_starts(
-        NAME, lambda module: training.applied(NAME, type(module).__name__)
-    )
-    training.around_forward(NAME, precision.around(training.torch, training.torch.bfloat16))
+    torch = training.torch
+    reduced = precision.around(torch, torch.bfloat16)
+
+    def begin(module: Any) -> None:
+        why = _hindrance(torch, module)
+        if why is not None:
+            training.refused(NAME, why)
+        else:
+            training.applied(NAME, type(module).__name__)
+
+    def wrap(module: Any, call: Call) -> Call:
+        return call if _hindrance(torch, module) else reduced(module, call)
+
+    training.when_training_starts(NAME, begin)
+    training.around_forward(NAME, wrap)
+
+
+def _hindrance(torch: Any, module: Any) -> str | None:
+    """What a record would have told, asked of the model and where it is."""
+    device = precision.device(torch, module)
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
+        return OLD_GPU
+    if device.type == "cpu" and not reading.BF16_FLAGS & reading.processor_flags():
+        return OLD_PROCESSOR
+    return precision.own_types(precision.types(module))

@@ -11,11 +11,13 @@ Tensor cores from Volta on; half the memory traffic.
 
 ## When it does not help
 GPUs with bfloat16, which needs no scaling; steps that are bound by launching kernels: looking for
-overflow makes the host wait for the device once a step. Left out as soon as the script makes
-a GradScaler of its own or an LBFGS, has hooks on gradients (`register_hook`, `retain_grad`,
-backward hooks of modules: they would see scaled ones), or takes gradients of a tensor that no
-optimizer trains, such as its inputs. A `backward` of one's own that is not linear sees scaled
-gradients too.
+overflow makes the host wait for the device once a step.
+
+Left out on a CPU, where some operations fail in float16, and for models with parameters of bfloat16
+or float16. Left out, too, as soon as the script makes a GradScaler of its own or an LBFGS, has
+hooks on gradients (`register_hook`, `retain_grad`, backward hooks of modules: they would see scaled
+ones), or takes gradients of a tensor that no optimizer trains, such as its inputs. A `backward` of
+one's own that is not linear sees scaled gradients too.
 
 ## By hand
 Autocast, and a `GradScaler` around backward, clipping and step.
@@ -39,6 +41,8 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ("precision-bf16",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+DEVICES = ("cuda",)
+NO_CORES = "this GPU has no tensor cores"
 FIRST_SCALE = 65536.0
 GROWS_AFTER = 2000
 SCALED = "the script scales its loss by itself"
@@ -51,7 +55,7 @@ def refusal(record: Record) -> str | None:
     if not reading.on_device(record):
         return reading.NO_DEVICE
     if reading.capability(record) < (7, 0):
-        return "this GPU has no tensor cores"
+        return NO_CORES
     if reading.script(record).get("scaler"):
         return SCALED
     if reading.by_hand(record):
@@ -124,12 +128,24 @@ class Scaling:
         return call if self._left else either
 
     def begin(self, module: Any) -> None:
-        if gradient_hooks.there(module):
-            self.leave(HOOKS)
+        why = self._hindrance(module)
+        if why is not None:
+            self.leave(why)
         if self._left:
             return
         self._active = True
         self._training.applied(NAME, type(module).__name__)
+
+    def _hindrance(self, module: Any) -> str | None:
+        """What a record would have told, asked of the model and where it is."""
+        device = precision.device(self.torch, module)
+        if device.type not in DEVICES:
+            return reading.NO_DEVICE if device.type == "cpu" else f"training runs on {device.type}"
+        if device.type == "cuda" and self.torch.cuda.get_device_capability(device) < (7, 0):
+            return NO_CORES
+        if gradient_hooks.there(module):
+            return HOOKS
+        return precision.own_types(precision.types(module))
 
     def wrap_backward(self) -> None:
         torch = self.torch

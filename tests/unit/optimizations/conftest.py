@@ -13,7 +13,10 @@ from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 import torch
+from hotlap.optimizations import precision_fp16, reading
 from hotlap.optimizations.install import install
+precision_fp16.DEVICES = ("cuda", "cpu")  # what it does to losses and gradients is the same there
+reading.processor_flags = lambda: {{"amx_bf16"}}  # on whatever machine the tests run
 training = install(torch, Path("trial"), json.loads({settings!r}))
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset

@@ -122,3 +122,34 @@ for x, y in loader:
 """,
         updates=4,
     )
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_parts_of_an_uneven_batch_weigh_by_their_samples(train, ahead, workers):
+    """Also where a script asks for batches ahead, as trainers of libraries do."""
+    script = f"""
+from collections import deque
+
+def read_ahead(batches):
+    held = deque()
+    for batch in batches:
+        held.append(batch)
+        if len(held) > {ahead}:
+            yield held.popleft()
+    yield from held
+
+data = TensorDataset(*data[:22])
+loader = DataLoader(data, batch_size=16, num_workers={workers})
+for epoch in range(3):
+    for x, y in read_ahead(loader):
+        sizes.append(len(x))
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+finish()
+"""
+    plain, run = train({}, DATA + script), train(PARTS, DATA + script)
+    assert run.told["sizes"] == [1, 2, 4]
+    assert run.told["updates"] == plain.told["updates"] == 6
+    assert run.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-5)

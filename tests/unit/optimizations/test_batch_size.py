@@ -137,3 +137,16 @@ def test_batches_of_a_batch_sampler_are_left_alone(train):
     )
     assert run.told == {"sampler": [2, 2], "single": [[1]], "weight": 0.75}  # the rate too
     assert run.done["batch-size"]["status"] == "refused"
+
+
+def test_an_epoch_smaller_than_a_larger_batch_keeps_its_own(train):
+    run = train(
+        {"batch-size": {"factor": 2}},
+        """
+        data = TensorDataset(torch.ones(10, 1))
+        told["batches"] = len(list(DataLoader(data, batch_size=8, shuffle=True, drop_last=True)))
+        """,
+    )
+    assert run.told["batches"] == 1
+    why = "an epoch of 10 samples has no batch of 16"
+    assert run.done["batch-size"] == {"status": "refused", "detail": why}

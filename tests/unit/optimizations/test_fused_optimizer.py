@@ -328,3 +328,38 @@ told["scales"] = getattr(optimizer, "_step_supports_amp_scaling", False)
     for before, after in ((scaler, ""), ("", scaler)):
         run = train(FUSED, script.replace("BEFORE", before).replace("AFTER", after))
         assert run.told["scales"] is False
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_sgd_on_half_precision_parameters_of_a_cpu_is_the_plain_one(train, kind):
+    script = f"""
+torch.manual_seed(0)
+model = nn.Linear(64, 4).to(torch.{kind})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(2, 64, dtype=torch.{kind})).float().square().mean().backward()
+    optimizer.step()
+told["weights"] = model.weight.flatten().tolist()
+"""
+    plain, fused = train({}, script), train(FUSED, script)
+    assert fused.told == plain.told
+    why = "SGD: torch's fused update of half-precision parameters is wrong on a CPU"
+    assert fused.done["fused-optimizer"] == {"status": "refused", "detail": why}
+
+
+@pytest.mark.parametrize("made", ["SGD([weight], 0.1, 0.9)", "Adagrad([weight], 0.1)"])
+def test_momentum_of_another_type_than_its_parameter_makes_the_optimizer_plain_again(train, made):
+    script = f"""
+weight = nn.Parameter(torch.ones(40))
+optimizer = torch.optim.{made}
+for number in range(4):
+    if number == 2:
+        weight.data = weight.data.double()
+    weight.grad = weight.detach().clone()
+    optimizer.step()
+told["weights"] = weight.tolist()
+"""
+    plain, fused = train({}, script), train(FUSED, script)
+    assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-6)
+    assert "of another type" in fused.done["fused-optimizer"]["detail"]
