@@ -14,8 +14,8 @@ calls `.flatten(1)` does not. LBFGS would fail in the same way, and so would a s
 `.view` on weights or gradients: with them the model is left as it is, the latter where it can be
 read in the script's own source. So it is where views of the weights are held when training starts,
 such as a flat buffer or `.data`, or where processes share them (`share_memory`, Hogwild): they
-would be parted. A library that calls `.view` on weights
-fails, and so does `torch.nn.init.orthogonal_` on weights that already train. torch's pruning and
+would be parted. A library that calls `.view` on weights fails, and so does
+`torch.nn.init.orthogonal_` on weights that already train. torch's pruning and
 `torch.nn.utils.parameters_to_vector` work; with `recipe.apply` the latter has to be called by that
 name, as one imported before is torch's own. After `vector_to_parameters` weights lie as torch makes
 them. Images that come in inside of `torch.func`'s transforms stay as they are.

@@ -27,6 +27,7 @@ One argument of the optimizer.
 from __future__ import annotations
 
 import functools
+import operator
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import layouts, reading
@@ -50,6 +51,9 @@ COMPLEX = "it has complex parameters, which the fused update does not take"
 GAPS = "it has parameters with gaps in memory, which the fused update would fill"
 HALF = "torch's fused update of half-precision parameters is wrong on a CPU"
 MIXED = "it has gradients or momentum of another type than their parameters"
+# What an optimizer keeps of earlier gradients, by a setting that it alone has: SGD, Adagrad.
+KEPT = {"nesterov": "momentum_buffer", "lr_decay": "sum"}
+TYPE = operator.attrgetter("dtype")
 LATE = "with dampening, the fused update does not take parameters that begin later than others"
 
 
@@ -126,35 +130,43 @@ def _look_at_gradients(training: Training, kind: Any) -> None:
 
 
 def _unable(optimizer: Any, group: dict[str, Any]) -> str | None:
-    """Why the fused update of these parameters would fail now."""
+    """Why the fused update of these parameters would fail now. Asked in each step: of all at once.
+
+    A single parameter is looked at only where not all of them are of one type, or lie plainly.
+    """
     trained = [one for one in group["params"] if one.grad is not None]
-    for one in trained:
-        if one.grad.is_sparse:
-            return SPARSE
-        if not one.is_floating_point():
-            return COMPLEX
-        if not layouts.whole(one):
-            return GAPS
-        if _of_another_type(optimizer, one):
+    gradients = [one.grad for one in trained]
+    if any(one.is_sparse for one in gradients):
+        return SPARSE
+    types = set(map(TYPE, trained))
+    if not all(one.is_floating_point for one in types):
+        return COMPLEX
+    if not all(layouts.contiguous(trained)) and not all(map(layouts.whole, trained)):
+        return GAPS
+    kept = [
+        optimizer.state[one].get(KEPT[name]) for name in KEPT if name in group for one in trained
+    ]
+    if len(types | set(map(TYPE, gradients)) | {one.dtype for one in kept if one is not None}) > 1:
+        alike = zip(trained * 2, [*gradients, *kept], strict=False)
+        if any(other is not None and other.dtype != one.dtype for one, other in alike):
             return MIXED
-        if one.element_size() < 4 and one.is_cpu and "nesterov" in group:  # SGD alone has that
-            return HALF
-    return _begin_late(optimizer, group, trained) if group.get("momentum") else None
+    if any(one.itemsize < 4 for one in types) and _is_wrong_in_half(group, trained):
+        return HALF
+    return _begin_late(optimizer, group, trained, kept) if group.get("momentum") else None
 
 
-def _of_another_type(optimizer: Any, parameter: Any) -> bool:
-    """Whether its gradient is, or what SGD or Adagrad has kept of earlier ones."""
-    state = optimizer.state.get(parameter, {})
-    found = (parameter.grad, state.get("momentum_buffer"), state.get("sum"))
-    return any(one is not None and one.dtype != parameter.dtype for one in found)
+def _is_wrong_in_half(group: dict[str, Any], trained: list[Any]) -> bool:
+    return "nesterov" in group and any(one.is_cpu and one.element_size() < 4 for one in trained)
 
 
-def _begin_late(optimizer: Any, group: dict[str, Any], trained: list[Any]) -> str | None:
+def _begin_late(
+    optimizer: Any, group: dict[str, Any], trained: list[Any], momentum: list[Any]
+) -> str | None:
     """Momentum for those that have none yet, where others have: torch fails over that.
 
     From zeros the first update comes to what it is without momentum, but for dampening.
     """
-    late = [one for one in trained if optimizer.state[one].get("momentum_buffer") is None]
+    late = [one for one, its in zip(trained, momentum, strict=True) if its is None]
     if not late or len(late) == len(trained):
         return None
     if group.get("dampening"):
