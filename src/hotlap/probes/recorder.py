@@ -337,9 +337,9 @@ class Recorder:
             self._last = time.perf_counter_ns()
             return
         self.evaluations += kind == EVALUATION
-        self.passes.ended_step(samples, kind, self._disturbed, now)
+        disturbed = self.passes.ended_step(samples, kind, self._disturbed, now)
         seconds = (now - self._last) * 1e-9
-        counts = not self._disturbed and kind != EVALUATION
+        counts = not disturbed and kind != EVALUATION
         self._last, self._disturbed = now, False
         if self.schedule.advance(seconds, now=now * 1e-9, counts=counts):
             self.passes.close()

@@ -6,7 +6,7 @@ import msgspec
 
 from hotlap import units
 from hotlap.optimizations import reading
-from hotlap.records import Finding, Line, Record, Verdict, as_told
+from hotlap.records import Finding, Kernels, Line, Record, Verdict, as_told
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
@@ -64,7 +64,8 @@ def attribute(record: Record) -> dict[str, float]:
     phases = {name: phase.seconds or 0.0 for name, phase in record.phases.items()}
     if not any(phases.values()):
         return {}
-    if record.kernels is None or record.kernels.problem is not None:
+    kernels = _looked_into(record)
+    if kernels is None:
         return {
             "input": phases["input"],
             "transfer": phases["transfer"],
@@ -72,9 +73,15 @@ def attribute(record: Record) -> dict[str, float]:
             "compute": phases["forward"] + phases["backward"],
             "other": phases["other"],
         }
-    if record.kernels.device_busy_seconds is None:
+    if kernels.device_busy_seconds is None:
         return _on_cpu(record, phases)
     return _on_device(record, phases)
+
+
+def _looked_into(record: Record) -> Kernels | None:
+    """What tells computing from issuing operations; None where nothing does."""
+    kernels = record.kernels
+    return kernels if kernels is not None and kernels.problem is None else None
 
 
 def own_code(record: Record) -> dict[str, float]:
@@ -90,8 +97,8 @@ def operators_between(record: Record) -> float:
 
     A compiled step is one such call; on a device it is what that was busy with.
     """
-    kernels = record.kernels
-    if kernels is None or kernels.problem is not None:
+    kernels = _looked_into(record)
+    if kernels is None:
         return 0.0
     if kernels.device_busy_seconds is None:
         seconds = _scale(record) * kernels.big_seconds.get("other", 0.0)
@@ -230,6 +237,10 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
         words += ", most of it for storage"
     elif detail == "transforming":
         words += ", most of it CPU work on the samples"
+    if bottleneck == "compute" and _looked_into(record) is None:
+        why = record.kernels.problem if record.kernels else "it ended before the kernels pass"
+        words = "forward and backward; whether to computing or to issuing many small operations "
+        words += f"could not be told ({why})"
     if bottleneck == "launch":
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"

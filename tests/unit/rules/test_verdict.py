@@ -171,8 +171,17 @@ def test_without_kernels_the_phases_are_all_there_is(phases):
 
 
 def test_a_kernels_pass_that_failed_is_as_good_as_none():
-    made = record({"forward": 0.5, "input": 0.5}, kernels={"problem": "more than 600,000 events"})
+    made = record({"forward": 0.5, "input": 0.5}, kernels={"problem": "too many events"})
     assert attribute(made) == attribute(record({"forward": 0.5, "input": 0.5}))
+
+
+def test_what_was_not_looked_into_is_not_called_computing():
+    failed = record({"forward": 0.5, "backward": 0.5}, kernels={"problem": "too many events"})
+    unreached = record({"forward": 0.5, "backward": 0.5})
+    assert judge(failed).bottleneck == judge(unreached).bottleneck == "compute"
+    told = "goes to forward and backward; whether to computing or to issuing many small operations "
+    assert f"{told}could not be told (too many events)." in judge(failed).sentence
+    assert f"{told}could not be told (it ended before" in judge(unreached).sentence
 
 
 def test_without_any_phase_nothing_is_claimed():
