@@ -15,6 +15,9 @@ LAUNCH_SECONDS_PER_OPERATION = 40e-6
 # with a handicap.
 SYNC_IS_DOMINANT_FROM = 0.2
 TOLD_FROM = 0.05  # of the step: the lesser of two places of the script's own code
+FEWEST_SAMPLES = 5  # fewer blame no line
+OFTEN_FROM = 0.2  # of the samples: less than half, but a line may still stand out
+STANDS_OUT_FROM = 1.5  # times as often as the next line
 
 OWN, OPERATORS = "the script's own code", "tensor operations"
 _WORDS = {
@@ -130,16 +133,35 @@ def sampled(record: Record, where: str) -> tuple[list[Line], int]:
     return sorted(lines, key=lambda line: -line.samples), round(taken)
 
 
+def busiest(record: Record, where: str) -> tuple[Line, str] | None:
+    """The line to name and the words for how often it runs; None where no line stands out."""
+    lines, taken = sampled(record, where)
+    if where == INSIDE:
+        found = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
+        taken -= sum(line.in_torch for line in found)
+    if not lines or taken < FEWEST_SAMPLES:
+        return None
+    first = lines[0]
+    if first.samples > taken / 2:
+        return first, "mostly at"
+    second = lines[1].samples if len(lines) > 1 else 0
+    often = first.samples >= max(OFTEN_FROM * taken, STANDS_OUT_FROM * second)
+    return (first, "most often at") if often else None
+
+
 def own_code_found(
     rule: str, record: Record, where: str, seconds: float, *, advice: str, what: str = OWN
 ) -> Finding:
-    """What is said of the script's own code in one place, with the line that runs most often."""
+    """What is said of the script's own code in one place, with the line that stands out."""
     lines, taken = sampled(record, where)
-    first = lines[0] if lines else None
+    named = busiest(record, where)
+    first = named[0] if named else None
     evidence = f"{units.seconds(seconds)} a step"
     if first is not None:
         running = "top-level code" if first.function == "<module>" else f"{first.function}()"
         evidence += f"; {running} was running in {first.samples} of {units.plural(taken, 'sample')}"
+    elif lines:
+        evidence += f"; no line stands out in {units.plural(taken, 'sample')}"
     share = units.share(seconds / record.step.whole_seconds)
     return Finding(
         rule=rule,
@@ -264,7 +286,8 @@ def _places(record: Record) -> tuple[float, str]:
 
 
 def _place(record: Record, where: str) -> str:
-    lines, _ = sampled(record, where)
-    if not lines:
+    named = busiest(record, where)
+    if named is None:
         return where
-    return f"{where}, mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"
+    line, words = named
+    return f"{where}, {words} {line.file.rpartition('/')[2]}:{line.line}"

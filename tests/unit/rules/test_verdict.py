@@ -286,6 +286,36 @@ def test_the_line_that_costs_most_is_named():
     assert "mostly at train.py:42" in judge(made).sentence
 
 
+@pytest.mark.parametrize(
+    ("samples", "place"),
+    [
+        ((1,), ""),
+        ((1, 1), ""),
+        ((4,), ""),
+        ((5,), ", mostly at train.py:1"),
+        ((20, 17), ", mostly at train.py:1"),
+        ((9, 5, 5, 5, 5), ", most often at train.py:1"),
+        ((9, 8, 8, 8), ""),
+        ((50, 50), ""),
+        ((15, *[8] * 10), ""),
+    ],
+)
+def test_a_line_is_blamed_on_many_samples_only(samples, place):
+    lines = tuple(line(at, count, sum(samples)) for at, count in enumerate(samples, 1))
+    made = msgspec.structs.replace(CPU["other"], lines={"other": lines})
+    assert f" between the phases{place}." in judge(made).sentence
+    found = slow_user_code.check(made, judge(made))
+    assert (found.line, "no line stands out" in found.evidence) == (
+        (1, False) if place else (None, True)
+    )
+
+
+def test_inside_the_model_a_line_is_held_against_the_samples_that_were_not_in_torch():
+    lines = {"forward": (line(3, 40, 60, in_torch=40), line(6, 12, 60), line(7, 8, 60))}
+    made = msgspec.structs.replace(on_cpu({"forward": 0.6, "other": 0.4}), lines=lines)
+    assert "inside the model, mostly at train.py:6" in judge(made).sentence
+
+
 def test_what_stands_between_model_and_backward_pass_is_between_the_phases_too():
     lines = {"other": (line(9, 10, 10),), "gap": (line(7, 30, 40), line(8, 10, 40))}
     made = msgspec.structs.replace(CPU["other"], lines=lines)
