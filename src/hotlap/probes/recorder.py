@@ -176,7 +176,7 @@ class Recorder:
         self.roots.called = True
         try:
             if not self._tally.uses_loader:
-                samples = samples_passed(args, kwargs)
+                samples = samples_passed(args, kwargs, module)
                 self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
