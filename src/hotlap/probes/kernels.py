@@ -10,6 +10,7 @@ import contextlib
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 from hotlap.probes.timeline import name_gaps
@@ -22,6 +23,7 @@ PLENTY_OF_NODES = 20_000  # of autograd, with 10 to 30 events each: no further s
 _SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
 # What a compiled model runs as on a CPU: its kernels show up as no operation of their own.
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction")
+MODEL = ("forward", "gap", "backward")
 _COLLECTIVES = ("gloo:", "nccl:", "c10d::", "nccl")
 
 
@@ -174,6 +176,14 @@ class _Phases:
             return None
         return self._names[bisect_right(self._times, time) - 1] or None
 
+    def model_seconds(self, bounds: list[float]) -> list[float]:
+        """Of each step, the time in forward and backward."""
+        steps = [0.0 for _ in bounds[1:]]
+        for name, (start, end) in zip(self._names, pairwise(self._times), strict=False):
+            if name in ("forward", "backward") and self.first <= start < self.last:
+                steps[bisect_right(bounds, start) - 1] += end - start
+        return steps
+
 
 def _activations(allocations: list[tuple[float, int]], phases: _Phases) -> int | None:
     """The most that forward passes had left allocated when a backward pass began."""
@@ -220,6 +230,7 @@ def _host_side(
     exposed = _length(_union(collectives)) - _overlap(_union(collectives), _union(busy))
     big, lost = own_times.sums()
     return {
+        "profiled_model_seconds": own_times.of_all(phases.model_seconds(bounds)),
         "operations": operations,
         "big_seconds": big,
         "lost_seconds": lost,
@@ -258,6 +269,13 @@ class _OwnTimes:
                     waited = sum(own for own in times if own >= BIG_SECONDS)
                     lost[phase] = lost.get(phase, 0.0) + waited
         return big, lost
+
+    def of_all(self, seconds: list[float]) -> float:
+        """The sum of what each step took; where all do the same, as if each were the middle one."""
+        steps = (steps for (phase, _), steps in self._steps.items() if phase in MODEL)
+        if all(len({len(times) for times in one}) == 1 for one in steps):
+            return len(seconds) * sorted(seconds)[(len(seconds) - 1) // 2]
+        return sum(seconds)
 
     def _alike(self, steps: list[list[float]]) -> list[list[float]]:
         """The times of one operation in all steps; each by itself where the steps differ."""

@@ -11,6 +11,8 @@ from hotlap.records import Finding, Kernels, Line, Record, Verdict, as_told
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
 LAUNCH_SECONDS_PER_OPERATION = 40e-6
+PROFILER_SECONDS_PER_OPERATION = 5e-6  # that torch.profiler adds to it, at most
+LONGER_FROM = 1.5  # times as long as usual, without what torch.profiler added: other steps were met
 # The host waiting costs at most the overlap it destroys, half of a step at worst, so it competes
 # with a handicap.
 SYNC_IS_DOMINANT_FROM = 0.2
@@ -111,9 +113,31 @@ def operators_between(record: Record) -> float:
 
 
 def _scale(record: Record) -> float:
-    """The kernels pass may have met a quieter machine than the bare one; never a faster program."""
-    profiled = record.kernels.profiled_step_seconds if record.kernels else None
-    return max(1.0, record.step.median_seconds / (profiled or 1e9))
+    """What a usual step takes of the time in a profiled one.
+
+    The kernels pass may have met a quieter machine than the bare one; never a faster program. Where
+    steps differ, as episodes do, it may have met longer ones than most.
+    """
+    kernels = record.kernels
+    model = (record.phases["forward"].seconds or 0.0) + (record.phases["backward"].seconds or 0.0)
+    if kernels is None:
+        return 1.0
+    seen = (kernels.profiled_model_seconds or 0.0) + kernels.operator_seconds.get("gap", 0.0)
+    seen -= PROFILER_SECONDS_PER_OPERATION * _in_model(kernels.operations)
+    if kernels.profiled_model_seconds and seen > LONGER_FROM * model > 0:
+        return model / seen
+    return max(1.0, record.step.median_seconds / (kernels.profiled_step_seconds or 1e9))
+
+
+def _in_model(found: dict[str, float]) -> float:
+    return sum(found.get(name, 0.0) for name in ("forward", "gap", "backward"))
+
+
+def operations(record: Record) -> float:
+    """How many a usual step has in forward and backward; a slow machine makes no more of them."""
+    return (
+        min(1.0, _scale(record)) * _in_model(record.kernels.operations) if record.kernels else 0.0
+    )
 
 
 def sampled(record: Record, where: str) -> tuple[list[Line], int]:
@@ -178,16 +202,13 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     assert kernels is not None
     model = phases["forward"] + phases["backward"]
     communication = min(kernels.communication_seconds, phases["backward"])
-    names = ("forward", "gap", "backward")
     scale = _scale(record)
-    work = scale * sum(kernels.big_seconds.get(name, 0.0) for name in names)
-    operations = sum(kernels.operations.get(name, 0.0) for name in names)
-    lost = scale * sum(kernels.lost_seconds.get(name, 0.0) for name in names)
+    work = scale * _in_model(kernels.big_seconds)
+    lost = scale * _in_model(kernels.lost_seconds)
     overhead = max(0.0, model - communication - work)
-    launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION + lost)
+    launch = min(overhead, operations(record) * LAUNCH_SECONDS_PER_OPERATION + lost)
     # What operators took beyond their usual time they spent waiting for a core.
-    usual = sum(kernels.big_seconds.get(name, 0.0) for name in names)
-    beyond = scale * (sum(kernels.operator_seconds.get(name, 0.0) for name in names) - usual)
+    beyond = scale * _in_model(kernels.operator_seconds) - work
     own = min(overhead - min(overhead, max(launch, beyond)), _outside_torch(record))
     outside = operators_between(record)
     return {

@@ -152,6 +152,19 @@ def test_sums_are_per_step():
     assert found["profiled_step_seconds"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("more", "seconds"), [(0, 0.3), (1, (0.3 + 0.3 + 0.6) / 3)])
+def test_the_model_is_timed_by_the_middle_step_unless_steps_differ(more, seconds):
+    """Where all do the same, a longer one has lost its core."""
+    events = [*boundaries(0, 1, 2, 3)]
+    for step, longer in enumerate((0.0, 0.3, 0.0)):
+        events += [
+            mark("forward", step + 0.1, step + 0.2),
+            mark("backward", step + 0.3, step + 0.5 + longer),
+            *[host("aten::mm", step + 0.15, step + 0.16) for _ in range(1 + more * (step == 1))],
+        ]
+    assert summarize(events, 3)["profiled_model_seconds"] == pytest.approx(seconds)
+
+
 def test_only_the_last_steps_asked_for_are_taken():
     events = [*boundaries(0.0, 5.0, 6.0), host("aten::mm", 1.0, 4.0), host("aten::mm", 5.1, 5.2)]
     found = summarize(events, 1)
