@@ -126,6 +126,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "steps": "The number of steps under torch.profiler.",
         "problem": "Why there are no figures. Null where there are.",
         "profiled_step_seconds": "The step under torch.profiler. Longer than the real one.",
+        "profiled_model_seconds": "Calls of the model and backward passes in it.",
         "operations": "By phase, the number of operators called.",
         "big_seconds": "By phase, the time within operators that take 15 µs or more of their own, "
         "each as long as in the middle one of the steps.",

@@ -92,6 +92,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     problem: str | None = None
     profiled_step_seconds: float | None = None
+    profiled_model_seconds: float | None = None  # forward and backward in it, without the loss
     operations: dict[str, float] = {}
     big_seconds: dict[str, float] = {}
     lost_seconds: dict[str, float] = {}

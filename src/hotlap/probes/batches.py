@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import MemberDescriptorType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 DEEPEST = 4
 MOST = 16  # items of a list that are looked at
+_widths: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # of modules' first layers
 
 
 def samples_in(batch: Any, size: int | None = None) -> int | None:
@@ -37,13 +39,31 @@ def samples_in(batch: Any, size: int | None = None) -> int | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def samples_passed(args: Iterable[Any], kwargs: dict[str, Any]) -> int | None:
+def samples_passed(args: Iterable[Any], kwargs: dict[str, Any], module: Any = None) -> int | None:
     """The samples a model is called with: those of the first argument that has a number."""
     for argument in (*args, *kwargs.values()):
         found = samples_in(argument)
         if found is not None:
-            return found
+            return 1 if module is not None and _is_one(argument, module) else found
     return None
+
+
+def _is_one(argument: Any, module: Any) -> bool:
+    """Whether it is one sample by itself: a vector of as many features as the first layer takes."""
+    if not hasattr(type(argument), "shape") or len(argument.shape) != 1:
+        return False
+    if not getattr(argument.dtype, "is_floating_point", False):
+        return False  # indices
+    width = _widths.get(module)
+    if width is None:
+        width = _widths[module] = _first_width(module)
+    return bool(width == argument.shape[0])
+
+
+def _first_width(module: Any) -> int:
+    """The features its first layer takes; 0 where that is no linear one."""
+    parts = (part for part in module.modules() if any(True for _ in part.parameters(recurse=False)))
+    return getattr(next(parts, None), "in_features", 0)
 
 
 def _likely(batch: Any, depth: int) -> int | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from bisect import bisect_right
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 from hotlap.probes.timeline import name_gaps
@@ -17,10 +18,12 @@ from hotlap.probes.timeline import name_gaps
 PREFIX = "hotlap::"
 BIG_SECONDS = 15e-6  # an operation shorter than this is mostly the framework's own cost
 MEMORY = "[memory]"
-MOST_EVENTS = 600_000
+MOST_EVENTS = 1_000_000  # read at once; torch.profiler itself takes about 2 kB for each
+PLENTY_OF_NODES = 20_000  # of autograd, with 10 to 30 events each: no further step is looked at
 _SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
 # What a compiled model runs as on a CPU: its kernels show up as no operation of their own.
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction")
+MODEL = ("forward", "gap", "backward")
 _COLLECTIVES = ("gloo:", "nccl:", "c10d::", "nccl")
 
 
@@ -30,6 +33,7 @@ class KernelProbe:
         if device is not None:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._record = torch.profiler.record_function
+        self._nodes: Callable[[], int] = getattr(torch.autograd, "_get_sequence_nr", lambda: 0)
         # On a CPU, allocations are the only way to see what the backward pass keeps alive.
         self._profiler = torch.profiler.profile(
             activities=activities, profile_memory=device is None
@@ -37,6 +41,11 @@ class KernelProbe:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._profiler.start()
+        self._first_node = self._nodes()
+
+    def has_plenty(self) -> bool:
+        """Whether so many operations were seen that another step may be more than can be read."""
+        return self._nodes() - self._first_node >= PLENTY_OF_NODES
 
     def range(self, name: str) -> Callable[[], None]:
         """Opens a named range; the answer closes it."""
@@ -53,8 +62,30 @@ class KernelProbe:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._profiler.stop()
-        raw = self._profiler.profiler.kineto_results.events()
+        return summarize_what_fits(self._profiler.profiler.kineto_results.events(), steps)
+
+
+def summarize_what_fits(raw: list[Any], steps: int) -> dict[str, Any]:
+    """The sums of the last steps, as many as are not too many events to read."""
+    if len(raw) <= MOST_EVENTS:
         return summarize(map(_read, raw), steps)
+    begin = _begin_of_few(map(_read, raw), MOST_EVENTS)
+    if begin is None:
+        return {"steps": 0, "problem": f"a step has more than {MOST_EVENTS:,} events"}
+    return summarize((event for event in map(_read, raw) if event[2] >= begin), steps)
+
+
+def _begin_of_few(events: Iterable[tuple[Any, ...]], most: int) -> int | None:
+    """When the longest row of last steps begins that has no more events than that."""
+    bounds: list[int] = []
+    starts: list[int] = []
+    for name, on_device, start, *_ in events:
+        starts.append(start)
+        if name == PREFIX + "step" and not on_device:
+            bounds.append(start)
+    starts.sort()
+    whole = sorted(bounds)[:-1]
+    return next((at for at in whole if len(starts) - bisect_left(starts, at) <= most), None)
 
 
 def _read(event: Any) -> tuple[str, bool, int, int, int, int]:
@@ -80,12 +111,10 @@ def summarize(events: Any, steps: int) -> dict[str, Any]:
     ranges: list[tuple[float, float, str]] = []
     allocations: list[tuple[float, int]] = []
     zero: int | None = None
-    for seen, (name, on_device, start_ns, end_ns, thread, correlation) in enumerate(events):
+    for name, on_device, start_ns, end_ns, thread, correlation in events:
         if zero is None:
             zero = start_ns  # seconds since 1970 leave a float no room for nanoseconds
         start, end = (start_ns - zero) * 1e-9, (end_ns - zero) * 1e-9
-        if seen >= MOST_EVENTS:
-            return {"steps": steps, "problem": f"more than {MOST_EVENTS:,} events"}
         if name.startswith(PREFIX):
             if not on_device:
                 ranges.append((start, end, name[len(PREFIX) :]))
@@ -147,6 +176,14 @@ class _Phases:
             return None
         return self._names[bisect_right(self._times, time) - 1] or None
 
+    def model_seconds(self, bounds: list[float]) -> list[float]:
+        """Of each step, the time in forward and backward."""
+        steps = [0.0 for _ in bounds[1:]]
+        for name, (start, end) in zip(self._names, pairwise(self._times), strict=False):
+            if name in ("forward", "backward") and self.first <= start < self.last:
+                steps[bisect_right(bounds, start) - 1] += end - start
+        return steps
+
 
 def _activations(allocations: list[tuple[float, int]], phases: _Phases) -> int | None:
     """The most that forward passes had left allocated when a backward pass began."""
@@ -193,6 +230,7 @@ def _host_side(
     exposed = _length(_union(collectives)) - _overlap(_union(collectives), _union(busy))
     big, lost = own_times.sums()
     return {
+        "profiled_model_seconds": own_times.of_all(phases.model_seconds(bounds)),
         "operations": operations,
         "big_seconds": big,
         "lost_seconds": lost,
@@ -231,6 +269,13 @@ class _OwnTimes:
                     waited = sum(own for own in times if own >= BIG_SECONDS)
                     lost[phase] = lost.get(phase, 0.0) + waited
         return big, lost
+
+    def of_all(self, seconds: list[float]) -> float:
+        """The sum of what each step took; where all do the same, as if each were the middle one."""
+        steps = (steps for (phase, _), steps in self._steps.items() if phase in MODEL)
+        if all(len({len(times) for times in one}) == 1 for one in steps):
+            return len(seconds) * sorted(seconds)[(len(seconds) - 1) // 2]
+        return sum(seconds)
 
     def _alike(self, steps: list[list[float]]) -> list[list[float]]:
         """The times of one operation in all steps; each by itself where the steps differ."""

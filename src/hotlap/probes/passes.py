@@ -74,11 +74,16 @@ class Passes:
             if self._kernels is not None and self._ranges:
                 self._ranges.pop()()
 
-    def ended_step(self, samples: int | None, kind: str, disturbed: bool, now: int) -> None:
+    def ended_step(self, samples: int | None, kind: str, disturbed: bool, now: int) -> bool:
+        """Returns whether it was disturbed: to one of very many operations our start is nothing."""
+        if self._kernels is not None and self._kernels.has_plenty():
+            self._recorder.schedule.end_window()
+            disturbed = False
         if kind != STEP and self._turns < FIRST_TURNS:
             self._leave_out_last()
         self._rows.append((samples, kind, disturbed))
         self._mark(now)
+        return disturbed
 
     def _leave_out_last(self) -> None:
         """The last step of an early epoch: a batch of another size is measured or compiled for."""

@@ -176,7 +176,7 @@ class Recorder:
         self.roots.called = True
         try:
             if not self._tally.uses_loader:
-                samples = samples_passed(args, kwargs)
+                samples = samples_passed(args, kwargs, module)
                 self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
@@ -336,8 +336,8 @@ class Recorder:
             self._last = time.perf_counter_ns()
             return
         self.evaluations += kind == EVALUATION
-        self.passes.ended_step(samples, kind, self._disturbed, now)
-        seconds, counts = (now - self._last) * 1e-9, not self._disturbed and kind != EVALUATION
+        disturbed = self.passes.ended_step(samples, kind, self._disturbed, now)
+        seconds, counts = (now - self._last) * 1e-9, not disturbed and kind != EVALUATION
         self._last, self._disturbed = now, False
         if self.schedule.advance(seconds, now=now * 1e-9, counts=counts):
             self.passes.close()

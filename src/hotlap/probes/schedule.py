@@ -97,6 +97,10 @@ class Schedule:
             self._taken.pop()
             self.counted_steps -= 1
 
+    def end_window(self) -> None:
+        """The first step that counts, or else the next one, is the last of this window."""
+        self._size = 1
+
     def is_over(self, now: float) -> bool:
         """Whether the time for measuring is up."""
         return self._deadline is not None and now >= self._deadline

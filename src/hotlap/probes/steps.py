@@ -110,6 +110,7 @@ class Tally:
         self.idle_fetches = 0
         self._had_guests = False
         self._forwards: dict[int, int] = {}
+        self._single: dict[int, int] = {}
 
     def fetched(self, samples: int | None, loader: int, *, blind: bool = False) -> None:
         """`blind`: while gradients were disabled, as an evaluation does."""
@@ -127,11 +128,15 @@ class Tally:
         self._looked_at = self._last_loader
 
     def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
-        """A training forward of one root module; `replay` when a closure repeats the same batch."""
+        """A training forward of one root module; `replay` when a closure repeats the same batch.
+
+        A single sample beside whole batches is not trained on: an agent picks what to do by it.
+        """
         if samples is None:
             return
-        before = self._forwards.get(module, 0)
-        self._forwards[module] = max(before, samples) if replay else before + samples
+        forwards = self._single if samples == 1 else self._forwards
+        before = forwards.get(module, 0)
+        forwards[module] = max(before, samples) if replay else before + samples
 
     def backward(self) -> list[int]:
         """Each loader's oldest batch is trained on now; returns the loaders, several if zipped."""
@@ -211,9 +216,9 @@ class Tally:
     def _close(self, *, plain: bool) -> tuple[int | None, str]:
         """`plain`: nothing but training was seen when it ended; what is now, came later."""
         samples: int | None = self.samples or None
-        if samples is None and not self.uses_loader and self._forwards:
+        if samples is None and not self.uses_loader:
             # No loader to count by: the root module called least saw each batch once.
-            samples = min(self._forwards.values())
+            samples = min({**self._single, **self._forwards}.values(), default=None)
         for loader, batches in self.pending.items():  # one may have been fetched ahead
             self.idle_fetches += max(0, len(batches) - 1)
             self.pending[loader] = batches[-1:]

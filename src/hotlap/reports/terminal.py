@@ -14,7 +14,7 @@ from rich.text import Text
 from hotlap import units
 from hotlap.records import Finding, Memory, Profile, Usage, as_told
 from hotlap.reports import facts, wording
-from hotlap.rules import slow_rank
+from hotlap.rules import slow_rank, verdict
 
 # name: (colour, fill where there is no colour)
 PHASES = {
@@ -129,10 +129,9 @@ def _phase_note(profile: Profile, name: str) -> str:
     if name == profile.verdict.bottleneck and profile.verdict.detail:
         return profile.verdict.detail
     if name == "other":
-        lines = [*profile.lines.get("other", ()), *profile.lines.get("gap", ())]
-        if lines and (profile.phases[name].share or 0) >= 0.05:
-            first = max(lines, key=lambda line: line.samples)
-            return f"{_short(first.file)}:{first.line}"
+        named = verdict.busiest(profile, verdict.BETWEEN)
+        if named is not None and (profile.phases[name].share or 0) >= 0.05:
+            return f"{_short(named[0].file)}:{named[0].line}"
     return ""
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from hotlap import units
 from hotlap.records import Finding, Record, Verdict
+from hotlap.rules.verdict import operations
 
 NAME = "many-small-operations"
 
@@ -31,7 +32,6 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
     kernels = record.kernels
     if share < 0.25 or kernels is None:
         return None
-    operations = sum(kernels.operations.get(name, 0.0) for name in ("forward", "gap", "backward"))
     if kernels.kernels:
         evidence = (
             f"{units.count(kernels.kernels)} kernels a step keep the device busy "
@@ -41,7 +41,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         advice = 'Try torch.compile(model, mode="reduce-overhead"), or use larger batches.'
     else:
         evidence = (
-            f"{units.count(operations)} operations in forward and backward, "
+            f"{units.count(operations(record))} operations in forward and backward, "
             f"{units.seconds(record.step.whole_seconds)} a step"
         )
         advice = "Try torch.compile(model), or use larger batches."

@@ -2,9 +2,10 @@
 
 ## What it finds
 More than 15 % of the step outside input, copies, forward, backward and optimizer, with the line
-that was running most often when sampled. It tells two things apart, and names the larger: the
-script's own Python, which the verdict counts as `other`, and tensor operations, which it counts as
-`compute`. What the model itself does in Python is [slow-model-code](slow-model-code.md).
+that was running most often when sampled, where one stands out. It tells two things apart, and
+names the larger: the script's own Python, which the verdict counts as `other`, and tensor
+operations, which it counts as `compute`. What the model itself does in Python is
+[slow-model-code](slow-model-code.md).
 
 ## Why it matters
 Logging, metrics and progress bars run on the host while the device waits. Batches that are

@@ -6,15 +6,20 @@ import msgspec
 
 from hotlap import units
 from hotlap.optimizations import reading
-from hotlap.records import Finding, Line, Record, Verdict, as_told
+from hotlap.records import Finding, Kernels, Line, Record, Verdict, as_told
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
 LAUNCH_SECONDS_PER_OPERATION = 40e-6
+PROFILER_SECONDS_PER_OPERATION = 5e-6  # that torch.profiler adds to it, at most
+LONGER_FROM = 1.5  # times as long as usual, without what torch.profiler added: other steps were met
 # The host waiting costs at most the overlap it destroys, half of a step at worst, so it competes
 # with a handicap.
 SYNC_IS_DOMINANT_FROM = 0.2
 TOLD_FROM = 0.05  # of the step: the lesser of two places of the script's own code
+FEWEST_SAMPLES = 5  # fewer blame no line
+OFTEN_FROM = 0.2  # of the samples: less than half, but a line may still stand out
+STANDS_OUT_FROM = 1.5  # times as often as the next line
 
 OWN, OPERATORS = "the script's own code", "tensor operations"
 _WORDS = {
@@ -64,7 +69,8 @@ def attribute(record: Record) -> dict[str, float]:
     phases = {name: phase.seconds or 0.0 for name, phase in record.phases.items()}
     if not any(phases.values()):
         return {}
-    if record.kernels is None or record.kernels.problem is not None:
+    kernels = _looked_into(record)
+    if kernels is None:
         return {
             "input": phases["input"],
             "transfer": phases["transfer"],
@@ -72,9 +78,15 @@ def attribute(record: Record) -> dict[str, float]:
             "compute": phases["forward"] + phases["backward"],
             "other": phases["other"],
         }
-    if record.kernels.device_busy_seconds is None:
+    if kernels.device_busy_seconds is None:
         return _on_cpu(record, phases)
     return _on_device(record, phases)
+
+
+def _looked_into(record: Record) -> Kernels | None:
+    """What tells computing from issuing operations; None where nothing does."""
+    kernels = record.kernels
+    return kernels if kernels is not None and kernels.problem is None else None
 
 
 def own_code(record: Record) -> dict[str, float]:
@@ -90,8 +102,8 @@ def operators_between(record: Record) -> float:
 
     A compiled step is one such call; on a device it is what that was busy with.
     """
-    kernels = record.kernels
-    if kernels is None or kernels.problem is not None:
+    kernels = _looked_into(record)
+    if kernels is None:
         return 0.0
     if kernels.device_busy_seconds is None:
         seconds = _scale(record) * kernels.big_seconds.get("other", 0.0)
@@ -101,9 +113,31 @@ def operators_between(record: Record) -> float:
 
 
 def _scale(record: Record) -> float:
-    """The kernels pass may have met a quieter machine than the bare one; never a faster program."""
-    profiled = record.kernels.profiled_step_seconds if record.kernels else None
-    return max(1.0, record.step.median_seconds / (profiled or 1e9))
+    """What a usual step takes of the time in a profiled one.
+
+    The kernels pass may have met a quieter machine than the bare one; never a faster program. Where
+    steps differ, as episodes do, it may have met longer ones than most.
+    """
+    kernels = record.kernels
+    model = (record.phases["forward"].seconds or 0.0) + (record.phases["backward"].seconds or 0.0)
+    if kernels is None:
+        return 1.0
+    seen = (kernels.profiled_model_seconds or 0.0) + kernels.operator_seconds.get("gap", 0.0)
+    seen -= PROFILER_SECONDS_PER_OPERATION * _in_model(kernels.operations)
+    if kernels.profiled_model_seconds and seen > LONGER_FROM * model > 0:
+        return model / seen
+    return max(1.0, record.step.median_seconds / (kernels.profiled_step_seconds or 1e9))
+
+
+def _in_model(found: dict[str, float]) -> float:
+    return sum(found.get(name, 0.0) for name in ("forward", "gap", "backward"))
+
+
+def operations(record: Record) -> float:
+    """How many a usual step has in forward and backward; a slow machine makes no more of them."""
+    return (
+        min(1.0, _scale(record)) * _in_model(record.kernels.operations) if record.kernels else 0.0
+    )
 
 
 def sampled(record: Record, where: str) -> tuple[list[Line], int]:
@@ -123,16 +157,35 @@ def sampled(record: Record, where: str) -> tuple[list[Line], int]:
     return sorted(lines, key=lambda line: -line.samples), round(taken)
 
 
+def busiest(record: Record, where: str) -> tuple[Line, str] | None:
+    """The line to name and the words for how often it runs; None where no line stands out."""
+    lines, taken = sampled(record, where)
+    if where == INSIDE:
+        found = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
+        taken -= sum(line.in_torch for line in found)
+    if not lines or taken < FEWEST_SAMPLES:
+        return None
+    first = lines[0]
+    if first.samples > taken / 2:
+        return first, "mostly at"
+    second = lines[1].samples if len(lines) > 1 else 0
+    often = first.samples >= max(OFTEN_FROM * taken, STANDS_OUT_FROM * second)
+    return (first, "most often at") if often else None
+
+
 def own_code_found(
     rule: str, record: Record, where: str, seconds: float, *, advice: str, what: str = OWN
 ) -> Finding:
-    """What is said of the script's own code in one place, with the line that runs most often."""
+    """What is said of the script's own code in one place, with the line that stands out."""
     lines, taken = sampled(record, where)
-    first = lines[0] if lines else None
+    named = busiest(record, where)
+    first = named[0] if named else None
     evidence = f"{units.seconds(seconds)} a step"
     if first is not None:
         running = "top-level code" if first.function == "<module>" else f"{first.function}()"
         evidence += f"; {running} was running in {first.samples} of {units.plural(taken, 'sample')}"
+    elif lines:
+        evidence += f"; no line stands out in {units.plural(taken, 'sample')}"
     share = units.share(seconds / record.step.whole_seconds)
     return Finding(
         rule=rule,
@@ -149,16 +202,13 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     assert kernels is not None
     model = phases["forward"] + phases["backward"]
     communication = min(kernels.communication_seconds, phases["backward"])
-    names = ("forward", "gap", "backward")
     scale = _scale(record)
-    work = scale * sum(kernels.big_seconds.get(name, 0.0) for name in names)
-    operations = sum(kernels.operations.get(name, 0.0) for name in names)
-    lost = scale * sum(kernels.lost_seconds.get(name, 0.0) for name in names)
+    work = scale * _in_model(kernels.big_seconds)
+    lost = scale * _in_model(kernels.lost_seconds)
     overhead = max(0.0, model - communication - work)
-    launch = min(overhead, operations * LAUNCH_SECONDS_PER_OPERATION + lost)
+    launch = min(overhead, operations(record) * LAUNCH_SECONDS_PER_OPERATION + lost)
     # What operators took beyond their usual time they spent waiting for a core.
-    usual = sum(kernels.big_seconds.get(name, 0.0) for name in names)
-    beyond = scale * (sum(kernels.operator_seconds.get(name, 0.0) for name in names) - usual)
+    beyond = scale * _in_model(kernels.operator_seconds) - work
     own = min(overhead - min(overhead, max(launch, beyond)), _outside_torch(record))
     outside = operators_between(record)
     return {
@@ -230,6 +280,10 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
         words += ", most of it for storage"
     elif detail == "transforming":
         words += ", most of it CPU work on the samples"
+    if bottleneck == "compute" and _looked_into(record) is None:
+        why = record.kernels.problem if record.kernels else "it ended before the kernels pass"
+        words = "forward and backward; whether to computing or to issuing many small operations "
+        words += f"could not be told ({why})"
     if bottleneck == "launch":
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"
@@ -253,7 +307,8 @@ def _places(record: Record) -> tuple[float, str]:
 
 
 def _place(record: Record, where: str) -> str:
-    lines, _ = sampled(record, where)
-    if not lines:
+    named = busiest(record, where)
+    if named is None:
         return where
-    return f"{where}, mostly at {lines[0].file.rpartition('/')[2]}:{lines[0].line}"
+    line, words = named
+    return f"{where}, {words} {line.file.rpartition('/')[2]}:{line.line}"

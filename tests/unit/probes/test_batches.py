@@ -164,3 +164,28 @@ def test_a_model_is_called_with_the_samples_of_its_first_argument_that_has_some(
     assert samples_passed((2.5, "mean"), {"x": X}) == 32
     assert samples_passed(sequences(20, 15, 20), {}) == 20, "arguments are no samples"
     assert samples_passed((), {}) is None
+
+
+class Agent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(
+            torch.nn.ReLU(), torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        )
+
+
+@pytest.mark.parametrize(
+    ("module", "argument", "samples"),
+    [
+        (Agent(), torch.zeros(4), 1),
+        (torch.nn.Linear(4, 2), torch.zeros(4), 1),
+        (torch.nn.Linear(1, 2), torch.zeros(4), 4),
+        (torch.nn.Linear(4, 2), torch.zeros(4, dtype=torch.long), 4),
+        (torch.nn.Linear(4, 2), torch.zeros(4, 4), 4),
+        (torch.nn.Linear(4, 2), numpy.zeros(4), 4),
+        (torch.nn.Embedding(4, 2), torch.zeros(4, dtype=torch.long), 4),
+        (torch.nn.ReLU(), torch.zeros(4), 4),
+    ],
+)
+def test_a_vector_of_what_the_first_layer_takes_is_one_sample(module, argument, samples):
+    assert samples_passed((argument,), {}, module) == samples

@@ -67,6 +67,17 @@ def trial(tmp_path):
     return folder
 
 
+def test_of_steps_with_very_many_operations_the_first_is_all_the_kernels_pass_looks_at(
+    in_python, trial
+):
+    few = "from hotlap.probes import kernels\nkernels.PLENTY_OF_NODES = 3\n"
+    pid = in_python(few + TRAINING).split()[0]
+    record = json.loads((trial / "records" / f"{pid}.json").read_text())
+    assert (record["problems"], record["complete"]) == ([], True)
+    assert record["kernels"]["steps"] == 1
+    assert record["kernels"]["operations"]["forward"] >= 3
+
+
 def test_a_training_run_is_recorded_from_outside(in_python, trial):
     pid = in_python(TRAINING).split()[0]
     assert [path.name for path in (trial / "records").iterdir()] == [f"{pid}.json"]

@@ -1,6 +1,7 @@
 import itertools
 
 import pytest
+import torch
 
 from hotlap.probes import kernels
 from hotlap.probes.kernels import summarize
@@ -149,6 +150,19 @@ def test_sums_are_per_step():
     assert found["operations"] == {"forward": 1.5}
     assert found["operator_seconds"]["forward"] == pytest.approx(0.105)
     assert found["profiled_step_seconds"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("more", "seconds"), [(0, 0.3), (1, (0.3 + 0.3 + 0.6) / 3)])
+def test_the_model_is_timed_by_the_middle_step_unless_steps_differ(more, seconds):
+    """Where all do the same, a longer one has lost its core."""
+    events = [*boundaries(0, 1, 2, 3)]
+    for step, longer in enumerate((0.0, 0.3, 0.0)):
+        events += [
+            mark("forward", step + 0.1, step + 0.2),
+            mark("backward", step + 0.3, step + 0.5 + longer),
+            *[host("aten::mm", step + 0.15, step + 0.16) for _ in range(1 + more * (step == 1))],
+        ]
+    assert summarize(events, 3)["profiled_model_seconds"] == pytest.approx(seconds)
 
 
 def test_only_the_last_steps_asked_for_are_taken():
@@ -353,13 +367,6 @@ def test_without_a_whole_step_the_problem_is_said(events):
     assert "no whole step" in found["problem"]
 
 
-def test_too_many_events_are_given_up_and_said(monkeypatch):
-    monkeypatch.setattr(kernels, "MOST_EVENTS", 3)
-    assert "more than 3 events" in summarize(ONE_STEP, 1)["problem"]
-    monkeypatch.setattr(kernels, "MOST_EVENTS", len(ONE_STEP))
-    assert "problem" not in summarize(ONE_STEP, 1)
-
-
 def test_nanoseconds_survive_clocks_that_count_from_1970():
     found = summarize([*ONE_STEP, host("aten::mm", 0.2, 0.2 + 17e-9)], 1)
     assert found["operator_seconds"]["forward"] == pytest.approx(17e-9, rel=0.01)
@@ -373,6 +380,44 @@ class KinetoEvent:
         if name not in self.values:
             raise AttributeError(name)
         return lambda: self.values[name]
+
+
+def raw(event):
+    name, _, start, end, thread, correlation = event
+    times = {"start_ns": start, "duration_ns": end - start, "start_thread_id": thread}
+    return KinetoEvent(name=name, device_type="CPU", correlation_id=correlation, **times)
+
+
+def test_of_more_events_than_can_be_read_the_last_steps_are_taken(monkeypatch):
+    events = [*boundaries(0, 1, 2, 3), *[mark("forward", at, at + 0.9) for at in range(3)]]
+    events += [host("aten::mm", at + 0.1, at + 0.1 * (at + 2)) for at in range(3)]
+    found = [raw(event) for event in events]
+    assert kernels.summarize_what_fits(found, 3)["steps"] == 3
+    monkeypatch.setattr(kernels, "MOST_EVENTS", 7)
+    fitting = kernels.summarize_what_fits(found, 3)
+    assert (fitting["steps"], fitting["operations"]) == (2, {"forward": 1.0})
+    assert fitting["operator_seconds"]["forward"] == pytest.approx(0.25)
+    monkeypatch.setattr(kernels, "MOST_EVENTS", 4)
+    assert kernels.summarize_what_fits(found, 3)["steps"] == 1
+
+
+def test_a_step_of_more_events_than_can_be_read_is_given_up_and_said(monkeypatch):
+    monkeypatch.setattr(kernels, "MOST_EVENTS", 3)
+    found = kernels.summarize_what_fits([raw(event) for event in ONE_STEP], 1)
+    assert found == {"steps": 0, "problem": "a step has more than 3 events"}
+
+
+def test_the_probe_knows_when_it_has_seen_plenty_of_operations(monkeypatch):
+    monkeypatch.setattr(kernels, "PLENTY_OF_NODES", 10)
+    weight = torch.ones(1, requires_grad=True)
+    probe = kernels.KernelProbe(torch, None)
+    for _ in range(9):
+        weight * 2
+    few = probe.has_plenty()
+    weight * 2
+    plenty = probe.has_plenty()
+    probe.abandon()
+    assert (few, plenty) == (False, True)
 
 
 def test_events_of_old_and_new_torch_are_read_alike():

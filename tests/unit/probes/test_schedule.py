@@ -276,3 +276,13 @@ def test_the_guard_gets_its_steps_and_more_where_they_are_short(seconds, fill, s
 def test_trials_of_slow_steps_have_as_many_as_the_guard_needs(seconds):
     run = Run(**GUARD, guard_fill=2.0, seconds=5.0, window_seconds=0.4)
     assert len(run.until_done(lambda index: seconds).stages) >= guarding.LEAST_STEPS
+
+
+def test_a_window_may_be_told_to_end_with_the_first_step_that_counts():
+    run = Run()
+    while run.schedule.stage != KERNELS:
+        run.step(0.01)
+    run.schedule.end_window()
+    assert not run.step(0.01, counts=False)
+    assert run.step(0.01)
+    assert (run.sizes(KERNELS), run.schedule.stage) == ([1], DONE)

@@ -204,6 +204,16 @@ def test_a_batch_of_unknown_size_leaves_the_samples_unknown():
     assert tally.close() == (None, STEP)
 
 
+def test_calls_with_a_single_sample_do_not_count_beside_whole_batches():
+    tally = Tally()
+    for samples in (1, 1, 1, 128):
+        tally.forward(1, samples, replay=False)
+    assert tally.close() == (128, STEP)
+    for _ in range(10):
+        tally.forward(1, 1, replay=False)
+    assert tally.close() == (10, STEP)
+
+
 def test_without_a_loader_the_models_input_is_counted():
     tally = Tally()
     tally.forward(1, 64, replay=False)

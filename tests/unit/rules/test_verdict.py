@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from hotlap import records
 from hotlap.records import PHASES, Kernels, Line, Phase, Wait
-from hotlap.rules import counted_at_backward, heavy_optimizer, slow_model_code, slow_user_code
+from hotlap.rules import (
+    counted_at_backward,
+    heavy_optimizer,
+    many_small_operations,
+    slow_model_code,
+    slow_user_code,
+)
 from hotlap.rules.verdict import attribute, judge
 
 BASE = records.load(Path(__file__).parents[1] / "data" / "profile-schema-1.json")
@@ -171,8 +177,17 @@ def test_without_kernels_the_phases_are_all_there_is(phases):
 
 
 def test_a_kernels_pass_that_failed_is_as_good_as_none():
-    made = record({"forward": 0.5, "input": 0.5}, kernels={"problem": "more than 600,000 events"})
+    made = record({"forward": 0.5, "input": 0.5}, kernels={"problem": "too many events"})
     assert attribute(made) == attribute(record({"forward": 0.5, "input": 0.5}))
+
+
+def test_what_was_not_looked_into_is_not_called_computing():
+    failed = record({"forward": 0.5, "backward": 0.5}, kernels={"problem": "too many events"})
+    unreached = record({"forward": 0.5, "backward": 0.5})
+    assert judge(failed).bottleneck == judge(unreached).bottleneck == "compute"
+    told = "goes to forward and backward; whether to computing or to issuing many small operations "
+    assert f"{told}could not be told (too many events)." in judge(failed).sentence
+    assert f"{told}could not be told (it ended before" in judge(unreached).sentence
 
 
 def test_without_any_phase_nothing_is_claimed():
@@ -236,6 +251,13 @@ def test_a_step_that_is_one_compiled_call_is_not_the_scripts_own_code():
     assert slow_user_code.check(made, judge(made)) is None
 
 
+def test_a_compiled_step_seen_on_a_quieter_machine_is_computing_all_the_same():
+    made = on_cpu({"other": 1.0}, outside=0.4)
+    kernels = msgspec.structs.replace(made.kernels, profiled_step_seconds=STEP / 2)
+    quieter = msgspec.structs.replace(made, kernels=kernels)
+    assert attribute(quieter)["compute"] == pytest.approx(0.8)
+
+
 def test_waiting_wins_over_computing_from_a_fifth_of_the_step():
     def waiting(held):
         phases = {"forward": 0.7, "other": 0.3}
@@ -275,6 +297,36 @@ def test_the_line_that_costs_most_is_named():
     line = Line(file="/home/user/train.py", line=42, function="log", share=0.9, samples=90)
     made = msgspec.structs.replace(CPU["other"], lines={"other": (line,)})
     assert "mostly at train.py:42" in judge(made).sentence
+
+
+@pytest.mark.parametrize(
+    ("samples", "place"),
+    [
+        ((1,), ""),
+        ((1, 1), ""),
+        ((4,), ""),
+        ((5,), ", mostly at train.py:1"),
+        ((20, 17), ", mostly at train.py:1"),
+        ((9, 5, 5, 5, 5), ", most often at train.py:1"),
+        ((9, 8, 8, 8), ""),
+        ((50, 50), ""),
+        ((15, *[8] * 10), ""),
+    ],
+)
+def test_a_line_is_blamed_on_many_samples_only(samples, place):
+    lines = tuple(line(at, count, sum(samples)) for at, count in enumerate(samples, 1))
+    made = msgspec.structs.replace(CPU["other"], lines={"other": lines})
+    assert f" between the phases{place}." in judge(made).sentence
+    found = slow_user_code.check(made, judge(made))
+    assert (found.line, "no line stands out" in found.evidence) == (
+        (1, False) if place else (None, True)
+    )
+
+
+def test_inside_the_model_a_line_is_held_against_the_samples_that_were_not_in_torch():
+    lines = {"forward": (line(3, 40, 60, in_torch=40), line(6, 12, 60), line(7, 8, 60))}
+    made = msgspec.structs.replace(on_cpu({"forward": 0.6, "other": 0.4}), lines=lines)
+    assert "inside the model, mostly at train.py:6" in judge(made).sentence
 
 
 def test_what_stands_between_model_and_backward_pass_is_between_the_phases_too():
@@ -327,6 +379,39 @@ def test_operators_that_wait_for_a_core_are_not_the_scripts_own_code():
     waiting = msgspec.structs.replace(made, kernels=kernels)
     assert judge(waiting).bottleneck == "compute"
     assert attribute(waiting)["other"] == pytest.approx(0.05)
+
+
+def profiled(model_seconds, operations, *, work=0.135):
+    """A CPU step of 0.0373 s, and what the kernels pass saw of another."""
+    made = record(
+        {"forward": 0.02, "backward": 0.0145, "other": 0.0028, "transfer": None},
+        kernels={
+            "profiled_step_seconds": 0.371,
+            "profiled_model_seconds": model_seconds,
+            "operations": {"forward": operations},
+            "big_seconds": {"forward": work},
+            "operator_seconds": {"forward": work},
+        },
+    )
+    step = msgspec.structs.replace(made.step, median_seconds=0.0186, mean_seconds=0.0373)
+    return msgspec.structs.replace(made, step=step)
+
+
+def test_of_a_profiled_step_longer_than_most_only_its_part_counts():
+    longer = profiled(0.35, 20_000)
+    part = 0.0345 / (0.35 - 20_000 * 5e-6)
+    found = attribute(longer)
+    assert found["compute"] == pytest.approx(part * 0.135)
+    assert found["launch"] == pytest.approx(0.0345 - part * 0.135)
+    told = many_small_operations.check(longer, judge(longer)).evidence
+    assert told.startswith(f"{round(part * 20_000):,} operations")
+
+
+def test_what_torch_profiler_adds_makes_no_step_longer_than_most():
+    slowed = profiled(0.1, 10_000, work=0.03)
+    assert attribute(slowed)["compute"] == pytest.approx(0.03)
+    unknown = profiled(None, 20_000)
+    assert attribute(unknown)["compute"] == pytest.approx(0.0345)
 
 
 def test_own_code_in_two_places_is_told_of_both():
