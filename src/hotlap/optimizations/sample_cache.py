@@ -13,7 +13,7 @@ script sets something on its data set, on its class or on an object it holds, sa
 data set again from there on; what the records of a long list hold is compared before each epoch,
 and a data set that holds too many of them for that is left alone. A hundredth of the time goes into
 making samples again that were kept: where one has become another, what was kept is forgotten, and
-the cache ends there.
+the cache ends there. A sample that fails raises what it would raise without the cache.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.
@@ -94,12 +94,13 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if isinstance(dataset, training.torch.utils.data.IterableDataset):
             training.refused(NAME, "an IterableDataset has no samples by number")
             return
+        from hotlap.data.failures import AS_IS
         from hotlap.data.tiered import Tiered
 
         try:
             # A trial ends long before the epoch does: what it kept must be there for the next one.
             where = {"ram": share} if trials is None else {"ram": 0, "disk": DISK, "path": trials}
-            cached = Tiered(dataset, **where, strict=False)
+            cached = Tiered(dataset, **where, strict=False, on_error=AS_IS)
             faster = _faster(cached)
         except Exception as problem:
             training.refused(NAME, loading.in_short(problem))

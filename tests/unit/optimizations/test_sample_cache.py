@@ -211,3 +211,29 @@ if {ends == "with an epoch to come"}:
     assert run.told["found"][1] - run.told["found"][0] == 2.0
     assert run.told.get("after", [0.0, 2.0])[:2] == [0.0, 2.0]
     assert "is made otherwise now than when it was kept" in run.done["sample-cache"]["until"]
+
+
+@pytest.mark.parametrize("recipe", [CACHE, {"concurrent-fetch": {"threads": 4}}])
+def test_a_script_catches_the_exceptions_of_its_own_data_set(train, recipe):
+    run = train(
+        recipe,
+        """
+import time
+class Corrupt(torch.utils.data.Dataset):
+    def __len__(self): return 400
+    def __getitem__(self, index):
+        time.sleep(0.0002)
+        if index == 123: raise ValueError(f"{index} is corrupt")
+        return index
+loader = DataLoader(Corrupt(), batch_size=80)
+told["epochs"] = []
+for epoch in range(2):
+    batches = iter(loader)
+    for _ in range(5):
+        try: told["epochs"].append(next(batches).tolist())
+        except ValueError as problem: told["epochs"].append([str(problem)])
+""",
+    )
+    plain = [list(range(at, at + 80)) for at in range(0, 400, 80)]
+    assert run.told["epochs"] == [plain[0], ["123 is corrupt"], *plain[2:]] * 2
+    assert [one["status"] for one in run.done.values()] == ["applied"]
