@@ -28,6 +28,10 @@ What cannot be seen is not: a global variable that the samples depend on and tha
 in the middle of an epoch, and a sampler that goes by what the last batch did. Workers ask for
 indices and make samples some batches ahead. Do not use it there.
 
+Where a loader has a generator of its own and the script leaves an epoch early, the next ones may be
+shuffled in another order, because indices were drawn ahead; and so may those of a loader whose
+workers lived on, where it gets none. With torch alone it is the same.
+
 ## By hand
 One argument of the DataLoader.
 """
