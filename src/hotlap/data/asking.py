@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hotlap.data.calls import APART, Listening, told, told_together
-from hotlap.data.failures import Failures
+from hotlap.data.failures import AS_IS, Failures
 from hotlap.data.layers import Below
 
 MISSING = object()  # it failed, and was skipped
@@ -14,7 +14,8 @@ Many = Callable[[Sequence[Any]], Any]
 
 
 def asked(dataset: Any, indices: Sequence[Any], failures: Failures) -> list[Any]:
-    samples = _at_once(_many(dataset, indices), indices)
+    many = _many(dataset, indices)
+    samples = _at_once(many, indices, as_is=failures.on_error == AS_IS)
     if samples is not None:
         return samples
     return [_alone(dataset, index, failures) for index in indices]
@@ -47,11 +48,13 @@ def _many(dataset: Any, indices: Sequence[Any]) -> Many | None:
     return getattr(dataset, "__getitems__", None) if len(indices) > 1 else None
 
 
-def _at_once(many: Many | None, indices: Sequence[Any]) -> list[Any] | None:
+def _at_once(many: Many | None, indices: Sequence[Any], *, as_is: bool = False) -> list[Any] | None:
     try:
         samples = [] if many is None else list(many(indices))
-    except Exception:  # one by one tells which it is
-        return None
+    except Exception:
+        if as_is:
+            raise
+        return None  # one by one tells which it is
     return samples if many is not None and len(samples) == len(indices) else None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from hotlap.data.attempts import TookTooLong
 from hotlap.data.crews import Crew
-from hotlap.data.failures import Failures, named
+from hotlap.data.failures import AS_IS, Failures, named
 
 LINGER_SECONDS = 5.0  # how long a failed batch waits for the fetches that are under way
 
@@ -155,12 +155,18 @@ def kept(failures: Failures, indices: Sequence[Any], got: Sequence[Any]) -> list
     samples = []
     for index, one in zip(indices, got, strict=True):
         if isinstance(one, Problem):
-            failures.met(_number(index), one.error)
+            failures.met(_number(index), _told(one.error, failures))
         else:
             samples.append(one)
     if indices and not samples:
         raise failures.nothing_left(indices)
     return samples
+
+
+def _told(error: Exception, failures: Failures) -> Exception:
+    """What else still ran is nothing to whoever catches the data set's own exceptions."""
+    within = error.__cause__ if isinstance(error, StillRunning) else None
+    return within if failures.on_error == AS_IS and isinstance(within, Exception) else error
 
 
 def _number(index: Any) -> Any:

@@ -182,15 +182,16 @@ class Cache:
         missing = [at for at, sample in enumerate(found) if sample is MISSING]
         if len(missing) < len(found) and self._is_wrong(found, places):
             return self._uncached(indices)
-        for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
-            found[at] = sample
-        finished = [
-            sample if sample is MISSING else self._finished(place, sample)
-            for place, sample in zip(places, found, strict=True)
-        ]
-        if missing or self.below.rest:
-            self._noted.settle()
-        return finished
+        try:
+            for at, sample in zip(missing, self._made([places[at] for at in missing]), strict=True):
+                found[at] = sample
+            return [
+                sample if sample is MISSING else self._finished(place, sample)
+                for place, sample in zip(places, found, strict=True)
+            ]
+        finally:  # also where a sample failed, which the script may well catch
+            if missing or self.below.rest:
+                self._noted.settle()
 
     def _uncached(self, indices: Sequence[Any]) -> list[Any]:
         samples = asked(self._source, indices, self.failures)

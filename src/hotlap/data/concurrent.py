@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, IterableDataset
 from hotlap.data.attempts import RETRY, Attempts, Sleep, TookTooLong
 from hotlap.data.batches import Batch, Call, Problem, kept
 from hotlap.data.crews import EXIT_SECONDS, Crew, PerProcess
-from hotlap.data.failures import RAISE, Failures, failure
+from hotlap.data.failures import RAISE, SKIP, Failures
 
 Many = Callable[[list[Any]], Any]
 OWN = frozenset({"dataset", "threads", "failures", "_attempts", "_crew"})
@@ -72,7 +72,7 @@ class Concurrent(Dataset):  # type: ignore[misc]
         except Exception as problem:
             if isinstance(problem, IndexError) and self._beyond(index):
                 raise  # what ends a plain `for sample in dataset`
-            raise failure(index, problem) from problem
+            self.failures.raise_for(index, problem)
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         indices = list(indices)
@@ -92,7 +92,7 @@ class Concurrent(Dataset):  # type: ignore[misc]
         limit = self._attempts.timeout
         timeout = None if limit is None else limit * each
         batch = Batch(calls, names, clock=self._attempts.clock, timeout=timeout)
-        return batch.run(self._crew.get(), to_the_end=self.failures.on_error != RAISE)
+        return batch.run(self._crew.get(), to_the_end=self.failures.on_error == SKIP)
 
     def _single(self, index: Any) -> Call:
         call = functools.partial(operator.getitem, self.dataset, index)

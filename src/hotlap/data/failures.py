@@ -1,18 +1,20 @@
 """What happens to a sample that cannot be made: the epoch stops, or it is skipped and counted.
 
 Never silently: a skipped sample is in `count`, its index in `indices`, and each process warns once.
+A script that knows nothing of a wrapper around its data set catches its own exceptions: for it they
+come out as they are.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from hotlap.data.counting import Counts
 
-RAISE, SKIP = "raise", "skip"
+RAISE, SKIP, AS_IS = "raise", "skip", "as is"
 MOST_INDICES = 16  # kept, for each process
 
 
@@ -24,16 +26,17 @@ class Failures:
     """Counts what all worker processes skipped."""
 
     def __init__(self, on_error: str = RAISE) -> None:
-        if on_error not in (RAISE, SKIP):
-            raise ValueError(f"on_error is {on_error!r}; it can be {RAISE!r} or {SKIP!r}")
+        if on_error not in (RAISE, SKIP, AS_IS):
+            known = f"{RAISE!r}, {SKIP!r} or {AS_IS!r}"
+            raise ValueError(f"on_error is {on_error!r}; it can be {known}")
         self.on_error = on_error
         self._counts = Counts(1 + MOST_INDICES)
         self._last: str | None = None
 
     def met(self, index: Any, problem: Exception) -> None:
-        """Raises, naming the index; or counts the sample as skipped."""
-        if self.on_error == RAISE:
-            raise failure(index, problem) from problem
+        """Raises, naming the index or as it is; or counts the sample as skipped."""
+        if self.on_error != SKIP:
+            self.raise_for(index, problem)
         self._last = f"sample {index}: {named(problem)}"
         row = self._counts.own()
         count = int(row[0])
@@ -44,6 +47,12 @@ class Failures:
                 f"sample {index} is skipped, as all that fail will be: {named(problem)}",
                 stacklevel=3,
             )
+
+    def raise_for(self, index: Any, problem: Exception) -> NoReturn:
+        """For one sample alone, which cannot be skipped."""
+        if self.on_error == AS_IS:
+            raise problem
+        raise failure(index, problem) from problem
 
     def _note(self, row: torch.Tensor, index: Any) -> None:
         """One more than the index: 0 is nobody's place. A sample that fails again is there."""

@@ -2,19 +2,22 @@
 
 Workers would keep it in copies of their own, which end with the epoch. Samples are made in a
 process like theirs, so that nothing here is counted, opened or drawn. What comes with the first
-sample and then stays, as an open file or a decoded image does, is no such case, nor is what comes
-out the same whenever the same samples are made.
+sample and then stays, as an open file or a decoded image does, is no such case, nor is what is the
+same whenever the same sample was made, as its path: unless the next sample is made with it, which
+comes out otherwise then after another one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import select
 import signal
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -25,8 +28,11 @@ from hotlap.data.holding import attributes
 from hotlap.data.inside import Group, Room, TooMany, groups_in
 from hotlap.data.nesting import INNER, all_of
 from hotlap.data.notes import is_other, is_the_users
+from hotlap.data.packing import CannotPack, pack
+from hotlap.data.shortening import TRANSFORMS
 
 SAMPLES = 2
+MOST_IN_ORDER, IN_ORDER_SECONDS = 16, 1.0  # samples that are made in one order and in another
 SECONDS = 5.0  # it is left to itself after them: nothing is known then
 ASIDE = "cache"  # in the name of what may differ in each process
 LONGEST = 1000  # bytes of an answer
@@ -78,27 +84,72 @@ def _silence() -> None:
 
 def _found(dataset: Any) -> str:
     torch.set_num_threads(1)  # those of the process it was forked from are not here
-    indices = spread_out(len(dataset), SAMPLES)
-
-    def make() -> None:
-        randomness.reseed(0)
-        for index in indices:
-            dataset[index]
-
-    return next(differing(dataset, make), "")
+    return found_here(dataset) or ""
 
 
-def differing(dataset: Any, make: Callable[[], None]) -> Iterator[str]:
-    make()  # opens and keeps what is opened and kept once
+def found_here(dataset: Any, indices: Sequence[int] | None = None) -> str | None:
+    """The same in this process, also of memory that processes share.
+
+    Whoever asks puts the data set and the random numbers back; `indices` can be made.
+    """
+    chosen = spread_out(len(dataset), SAMPLES) if indices is None else indices
+    return next(differing(dataset, chosen[0], chosen[-1]), None) if chosen else None
+
+
+def differing(dataset: Any, first: int, last: int) -> Iterator[str]:
+    """What is another after the same sample; or, after other samples, makes another of it."""
+    began = time.monotonic()
+    _make(dataset, first, last)  # opens and keeps what is opened and kept once
+    each = (time.monotonic() - began) / 2
     noted = [_Attribute(one, name) for one in all_of(dataset) for name in attributes(one)]
-    make()
+    _make(dataset, first)
     suspects = [one for one in noted if one.is_changed()]
-    if suspects:
-        before = [one.digest() for one in suspects]
-        make()
+    if not suspects:
+        return
+    before = [one.digest() for one in suspects]
+    for several in ((last, first), (last, last, first)):  # an even number, and an odd one
+        _make(dataset, *several)
         for one, known in zip(suspects, before, strict=True):
             if one.digest() != known:
                 yield one.name
+    if _hangs_on_others(dataset, each):
+        yield suspects[0].name
+
+
+def _make(dataset: Any, *indices: int) -> list[bytes]:
+    """With the same random numbers for the same sample."""
+    made = []
+    for index in indices:
+        randomness.reseed(index)
+        made.append(_content(dataset[index]))
+    return made
+
+
+def _content(sample: Any) -> bytes:
+    """As it is now: what it is made in may be written to for the next one."""
+    try:
+        return pack(sample)
+    except CannotPack:
+        return _pickled(sample)
+
+
+def _pickled(sample: Any) -> bytes:
+    try:
+        return pickle.dumps(sample)
+    except Exception:  # there is no end to what a sample may be
+        return b""
+
+
+def _hangs_on_others(dataset: Any, each: float) -> bool:
+    """Whether a sample that is the same after the same samples is another after others.
+
+    `each` takes so many seconds.
+    """
+    number = max(SAMPLES, min(MOST_IN_ORDER, int(IN_ORDER_SECONDS / (4 * max(each, 1e-9)))))
+    indices = spread_out(len(dataset), number)
+    _make(dataset, *indices)
+    once, again = _make(dataset, *indices), _make(dataset, *indices)
+    return once == again and _make(dataset, *reversed(indices)) != once[::-1]
 
 
 class _Attribute:
@@ -123,5 +174,6 @@ class _Attribute:
 
 
 def _is_a_librarys(one: Any) -> bool:
+    """Not one that holds transforms, which may be the user's."""
     made_by: Any = type(one)
-    return not is_the_users(made_by)
+    return not is_the_users(made_by) and attributes(one).keys().isdisjoint(TRANSFORMS)

@@ -21,10 +21,13 @@ from typing import Any
 
 import torch
 
+from hotlap.data.strides import Strides, outermost_first, unusual
+
 LENGTH = struct.Struct("<I")
 SIZE = struct.Struct("<Q")
 NUMBER = {"int": struct.Struct("<q"), "float": struct.Struct("<d")}
 COMPLEX = struct.Struct("<dd")
+LAID = "laid"  # before the plan of what lies in memory in another order than the usual one
 NESTS: dict[type, str] = {list: "list", tuple: "tuple"}
 PLAIN = frozenset(
     name
@@ -171,17 +174,22 @@ def _tensor(value: torch.Tensor, parts: list[bytes], where: str) -> Plan:
         raise CannotPack(f"{where} is a tensor of {name}, which cannot be kept in a cache")
     if value.requires_grad:  # a gradient has to reach the one it is taken for, not a copy
         raise CannotPack(f"{where} is a tensor that requires a gradient: it cannot be kept")
-    flat = value.cpu().contiguous().reshape(-1)
-    if flat.is_conj() or flat.is_neg():
-        flat = flat.resolve_conj().resolve_neg()
-    parts.append(_bytes_of(flat))
-    return ["tensor", name, list(value.shape)]
+    shape, laid = value.shape, None
+    if not value.is_contiguous() or 1 in shape:
+        laid = unusual(tuple(shape), value.stride())
+        value = value if laid is None else value.permute(outermost_first(laid))
+    whole = value.cpu().contiguous()
+    if whole.is_conj() or whole.is_neg():
+        whole = whole.resolve_conj().resolve_neg()
+    parts.append(_bytes_of(whole))
+    plan = ["tensor", name, list(shape)]
+    return plan if laid is None else [LAID, *plan, laid]
 
 
-def _bytes_of(flat: torch.Tensor) -> bytes:
-    if not flat.numel():
+def _bytes_of(whole: torch.Tensor) -> bytes:
+    if not whole.numel():
         return b""
-    return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
+    return ctypes.string_at(whole.data_ptr(), whole.numel() * whole.element_size())
 
 
 def _array(value: Any, parts: list[bytes], where: str) -> Plan:
@@ -191,8 +199,20 @@ def _array(value: Any, parts: list[bytes], where: str) -> Plan:
         raise _unknown(value, where)
     if value.dtype.hasobject or value.dtype.names:
         raise CannotPack(f"{where} is an array of {value.dtype}, which cannot be kept in a cache")
+    shape, laid = value.shape, None
+    if not scalar and value.nbytes and (not value.flags.c_contiguous or 1 in shape):
+        laid = _laid(value)
+        value = value if laid is None else value.transpose(outermost_first(laid))
     parts.append(value.tobytes() if value.nbytes else b"")  # an empty text gives a zero
-    return ["scalar" if scalar else "array", value.dtype.str, list(value.shape)]
+    plan = ["scalar" if scalar else "array", value.dtype.str, list(shape)]
+    return plan if laid is None else [LAID, *plan, laid]
+
+
+def _laid(array: Any) -> Strides | None:
+    parts = [divmod(one, array.itemsize) for one in array.strides]
+    if any(rest for _, rest in parts):
+        return None
+    return unusual(array.shape, tuple(whole for whole, _ in parts))
 
 
 def _image(value: Any, parts: list[bytes], where: str) -> Plan:
@@ -272,19 +292,32 @@ def _read(plan: Plan) -> Reader:
             return lambda cursor: make(_numbers(cursor.sized(), letter))
         inside = [_read(one) for one in rest[0]]
         return lambda cursor: make([read(cursor) for read in inside])
+    if kind == LAID:
+        kind, *rest = rest
     name, shape, *more = rest
     if not all(isinstance(size, int) and size >= 0 for size in shape):
         raise ValueError(f"a shape of {shape}")
     if kind == "image":
         return _images(name, tuple(shape), *more)
-    return {"tensor": _tensors, "array": _arrays, "scalar": _arrays}[kind](name, tuple(shape), kind)
+    laid = _checked(tuple(shape), *more) if more else None
+    if kind == "tensor":
+        return _tensors(name, tuple(shape), laid)
+    return {"array": _arrays, "scalar": _arrays}[kind](name, tuple(shape), laid, kind == "scalar")
+
+
+def _checked(shape: tuple[int, ...], laid: list[int]) -> Strides:
+    """Or a cache from elsewhere could have memory read that is not the sample's."""
+    found = tuple(laid)
+    if not all(type(one) is int for one in found) or unusual(shape, found) != found:
+        raise ValueError(f"strides of {laid}")
+    return found
 
 
 def _numbers(content: memoryview, letter: str) -> tuple[Any, ...]:
     return struct.unpack(f"<{len(content) // 8}{letter}", content)
 
 
-def _tensors(name: str, shape: tuple[int, ...], kind: str) -> Reader:
+def _tensors(name: str, shape: tuple[int, ...], laid: Strides | None) -> Reader:
     if name not in PLAIN:
         raise ValueError(f"a tensor of {name}")
     dtype = getattr(torch, name)
@@ -295,10 +328,13 @@ def _tensors(name: str, shape: tuple[int, ...], kind: str) -> Reader:
             return torch.empty(shape, dtype=dtype)
         return torch.frombuffer(bytearray(cursor.take(size)), dtype=dtype).reshape(shape)
 
-    return read
+    def read_laid(cursor: _Cursor) -> torch.Tensor:
+        return torch.frombuffer(bytearray(cursor.take(size)), dtype=dtype).as_strided(shape, laid)
+
+    return read if laid is None else read_laid
 
 
-def _arrays(name: str, shape: tuple[int, ...], kind: str) -> Reader:
+def _arrays(name: str, shape: tuple[int, ...], laid: Strides | None, scalar: bool) -> Reader:
     numpy = import_module("numpy")
     dtype = numpy.dtype(name)
     if dtype.hasobject or dtype.names:
@@ -307,11 +343,15 @@ def _arrays(name: str, shape: tuple[int, ...], kind: str) -> Reader:
 
     def read(cursor: _Cursor) -> Any:
         if not size:  # of no entries, or of empty texts
-            return numpy.zeros(shape, dtype)[() if kind == "scalar" else ...]
+            return numpy.zeros(shape, dtype)[() if scalar else ...]
         array = numpy.frombuffer(bytearray(cursor.take(size)), dtype).reshape(shape)
-        return array[()] if kind == "scalar" else array
+        return array[()] if scalar else array
 
-    return read
+    def read_laid(cursor: _Cursor) -> Any:
+        strides = [one * dtype.itemsize for one in laid or ()]
+        return numpy.ndarray(shape, dtype, bytearray(cursor.take(size)), 0, strides)
+
+    return read if laid is None else read_laid
 
 
 def _images(mode: str, size: tuple[int, ...], tint: str, about: Plan) -> Reader:

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from hotlap.data.attempts import RETRY, Attempts
 from hotlap.data.batches import Batch, Problem, kept
 from hotlap.data.crews import EXIT_SECONDS, Crew, PerProcess
-from hotlap.data.failures import RAISE, Failures, failure
+from hotlap.data.failures import RAISE, SKIP, Failures
 from hotlap.data.loops import fetch_all
 from hotlap.data.paths import Paths, plain
 
@@ -74,7 +74,7 @@ class Objects(Dataset):  # type: ignore[misc]
             if isinstance(sample, Problem):
                 raise sample.error
         except Exception as problem:
-            raise failure(index, problem) from problem
+            self.failures.raise_for(index, problem)
         return sample
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
@@ -100,7 +100,7 @@ class Objects(Dataset):  # type: ignore[misc]
 
     def _fetch(self, paths: list[str]) -> list[Any]:
         store, attempts = self._store.get(), self._attempts
-        to_the_end = self.failures.on_error != RAISE
+        to_the_end = self.failures.on_error == SKIP
         if store.asynchronous:
             return fetch_all(
                 store.filesystem.loop,

@@ -6,8 +6,11 @@ process fetch together. Order and batches stay as they are. Before it does so, s
 fetched both ways and compared: a data set that is not made for threads is left alone, and so is one
 whose samples cannot be compared. So is one that holds an open file, archive, database or connection
 once samples were fetched: threads that share it move each other's place in it. A file opened for
-each sample, or by each thread for itself (`threading.local`), is no such case. Random numbers go on
+each sample, or by each thread for itself (`threading.local`), is no such case. A data set that
+changes with the samples it makes, as where it counts them, is left alone as well: threads would
+change it in any order, and at the same time. Random numbers go on
 as if nothing had been fetched before, also those of generators that the data set keeps for itself.
+A sample that fails raises what it would raise without threads.
 
 ## Why it helps
 One after another, 64 samples that take 30 ms each take two seconds, nearly all of it waiting.
@@ -82,8 +85,10 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             training.refused(NAME, reason)
             return
         from hotlap.data.concurrent import Concurrent
+        from hotlap.data.failures import AS_IS
 
-        arguments["dataset"] = Concurrent(arguments["dataset"], threads=threads)
+        fetched = Concurrent(arguments["dataset"], threads=threads, on_error=AS_IS)
+        arguments["dataset"] = fetched
 
     training.change_loaders(NAME, change)
 
@@ -101,7 +106,7 @@ def _reason(training: Training, arguments: dict[str, Any], threads: int) -> str 
 
 def _untrusted(dataset: Any, threads: int) -> str | None:
     """Why threads cannot be trusted with it."""
-    from hotlap.data import fitting, generators, layers
+    from hotlap.data import fitting, generators, keeping, layers
     from hotlap.data.randomness import restored
     from hotlap.data.untouched import left_as_it_was
 
@@ -113,6 +118,9 @@ def _untrusted(dataset: Any, threads: int) -> str | None:
             handle = handles.held(source) or handles.held(dataset)  # opened by now, if ever
             if handle is not None:
                 return f"{handle}, which threads cannot share"
+            what = keeping.found_here(dataset, indices)
+            if what is not None:
+                return f"making a sample changes `{what}`, which threads would do in any order"
             differs = _differs(source, alone, threads)
     except Exception as problem:
         why = getattr(problem, "why", loading.in_short(problem))  # without advice for a cache

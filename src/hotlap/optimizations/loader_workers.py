@@ -18,14 +18,19 @@ Where the script has no workers of its own, a data set that is not made for them
 that draws from a random generator of its own, or whose transforms do, because each worker would
 begin every epoch with a copy of it and repeat the same numbers; one that holds an open file,
 archive, database or connection, because workers would move each other's place in it; and one that
-changes with the samples it makes, as where it counts how often each was asked for, because workers
-would count in copies of their own. Some samples are made in a process apart to see that. A script
-that gives its loader a `worker_init_fn` sees to all of it itself. A data set that the script
-changes in the middle of an epoch is loaded without workers from there on, and it is said.
+changes with the samples it makes, as where it counts how often each was asked for or mixes each
+with the one before, because workers would do so in copies of their own. Some samples are made in a
+process apart to see that. A script that gives its loader a `worker_init_fn` sees to all of it
+itself. A data set that the script changes in the middle of an epoch is loaded without workers from
+there on, and it is said.
 
 What cannot be seen is not: a global variable that the samples depend on and that the script changes
 in the middle of an epoch, and a sampler that goes by what the last batch did. Workers ask for
 indices and make samples some batches ahead. Do not use it there.
+
+Where a loader has a generator of its own and the script leaves an epoch early, the next ones may be
+shuffled in another order, because indices were drawn ahead; and so may those of a loader whose
+workers lived on, where it gets none. With torch alone it is the same.
 
 ## By hand
 One argument of the DataLoader.

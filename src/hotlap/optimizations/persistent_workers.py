@@ -13,6 +13,9 @@ when they began: where a script changes it between epochs, they are started anew
 That is seen in the records of a long list as well, before each epoch. Where a data set holds more
 than can be compared (some twenty million numbers and words in records that may change), workers are
 started anew for every epoch. Names of files and other things that do not change are no such case.
+A data set that changes with the samples it makes, as where it counts them, is left alone: workers
+that are started anew begin with the script's own each time. Some samples are made in a process
+apart to see that.
 
 A global variable that the samples depend on and that the script changes between epochs, as the
 number of the epoch, cannot be seen: workers that live on keep its first value. Do not use it there.
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from hotlap.optimizations import reading
+from hotlap.optimizations.midway import scripts_own
 from hotlap.optimizations.originals import changed, unseen
 
 if TYPE_CHECKING:
@@ -74,9 +78,24 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if arguments.get("persistent_workers"):
             training.applied(NAME, "persistent_workers=True")
             kept.as_it_was(arguments.get("dataset"))
+        else:
+            what = _changed_by_samples(arguments.get("dataset"))
+            if what is not None:
+                training.refused(NAME, f"making a sample changes `{what}`, which would live on")
+                return
         arguments["persistent_workers"] = True
 
     training.change_loaders(NAME, change)
+
+
+def _changed_by_samples(dataset: Any) -> str | None:
+    """What each epoch begins with again; a stream's samples are nobody's to take."""
+    from hotlap.data import keeping
+
+    own = scripts_own(dataset)
+    if not hasattr(own, "__getitem__") or not hasattr(own, "__len__"):
+        return None
+    return keeping.changed_by_samples(own)
 
 
 class Kept:

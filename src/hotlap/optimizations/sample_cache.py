@@ -11,9 +11,10 @@ code names, is not kept and made anew each time. Nor is one of a kind that a cac
 that the sampler asks for by more than its number: the last line then says "in part". Where the
 script sets something on its data set, on its class or on an object it holds, samples come from the
 data set again from there on; what the records of a long list hold is compared before each epoch,
-and a data set that holds too many of them for that is left alone. A hundredth of the time goes into
+and a data set that holds too many of them for that is left alone. So is one that changes with the
+samples it makes, as where it counts them: that would stand still. A hundredth of the time goes into
 making samples again that were kept: where one has become another, what was kept is forgotten, and
-the cache ends there.
+the cache ends there. A sample that fails raises what it would raise without the cache.
 
 ## Why it helps
 Reading, decoding and resizing the same image in every epoch.
@@ -37,6 +38,8 @@ import functools
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import loading, reading
@@ -94,13 +97,14 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if isinstance(dataset, training.torch.utils.data.IterableDataset):
             training.refused(NAME, "an IterableDataset has no samples by number")
             return
+        from hotlap.data.failures import AS_IS
         from hotlap.data.tiered import Tiered
 
         try:
             # A trial ends long before the epoch does: what it kept must be there for the next one.
             where = {"ram": share} if trials is None else {"ram": 0, "disk": DISK, "path": trials}
-            cached = Tiered(dataset, **where, strict=False)
-            faster = _faster(cached)
+            cached = Tiered(dataset, **where, strict=False, on_error=AS_IS)
+            faster, what = _faster(cached), _changed_by_samples(cached)
         except Exception as problem:
             training.refused(NAME, loading.in_short(problem))
             return
@@ -109,6 +113,9 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             return
         if faster < WORTH_IT:
             training.refused(NAME, "its samples are made about as fast as a cache could give them")
+            return
+        if what is not None:
+            training.refused(NAME, f"making a sample changes `{what}`, and a kept one is not made")
             return
         say = functools.partial(_say_what_is_not_kept, training, cached)
         originals.replaced(dataset, cached, lambda: say() or _outdated(cached))
@@ -136,14 +143,29 @@ def _outdated(cached: Any) -> str | None:
     return cached.wrong() if what is None else changed(what)
 
 
-def _faster(cached: Any) -> float:
-    """How much faster what can be kept comes from a cache than from where it comes from now."""
+def _changed_by_samples(cached: Any) -> str | None:
+    """What would stand still if samples were not made any more, such as how many there were."""
+    from hotlap.data import keeping
+
+    with _looking(cached.below.dataset):
+        return keeping.found_here(cached.below.dataset, cached.probes)
+
+
+@contextmanager
+def _looking(source: Any) -> Iterator[None]:
+    """Samples that are made inside leave nothing behind."""
     from hotlap.data import generators
     from hotlap.data.randomness import restored
     from hotlap.data.untouched import left_as_it_was
 
-    source, found = cached.below.dataset, math.inf
     with left_as_it_was(source), restored(), generators.restored(source):
+        yield
+
+
+def _faster(cached: Any) -> float:
+    """How much faster what can be kept comes from a cache than from where it comes from now."""
+    source, found = cached.below.dataset, math.inf
+    with _looking(source):
         until = time.perf_counter() + DOUBT_SECONDS
         for _ in range(PASSES):
             found = min(found, _once(source, cached.probes))

@@ -18,19 +18,41 @@ class Helper:
         self.number, self.numbers = 0, None
 
 
+class Counts:
+    number = 0
+
+    def __call__(self, value):
+        self.number += 1
+
+
+class Compose:
+    """As that of a library."""
+
+    __module__ = "torchvision.transforms"
+
+    def __init__(self, transforms):
+        self.transforms = transforms
+
+    def __call__(self, value):
+        for one in self.transforms:
+            value = one(value)
+        return value
+
+
 class Numbers:
     def __init__(self, ask):
         self.ask, self.number, self.nothing = ask, 0, None
         self.array, self.tensor, self.images = numpy.zeros(9), torch.zeros(9), {}
         self.list, self.counter, self.helper = [], Counter(), Helper()
         self.order_cache = []
+        self.transform = Compose([Counts()])
 
     def __len__(self):
         return 9
 
     def __getitem__(self, index):
-        self.ask(self, index)
-        return index
+        made = self.ask(self, index)
+        return index if made is None else made
 
 
 def add(array):
@@ -49,6 +71,8 @@ def add(array):
         ("counter", add("counter")),
         ("list", lambda data, index: data.list.append(index)),
         ("helper", lambda data, index: setattr(data.helper, "number", data.helper.number + 1)),
+        ("nothing", lambda data, index: setattr(data, "nothing", not data.nothing)),
+        ("transform", lambda data, index: data.transform(index)),
     ],
 )
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -94,6 +118,52 @@ def test_what_comes_once_or_is_the_same_for_the_same_samples_is_none(ask, capfd)
     assert changed_by_samples(Numbers(ask)) is None
     assert random.getstate() == state
     assert capfd.readouterr().out == ""
+
+
+def mixes(data, index):
+    """With the one before."""
+    mixed = (index, data.number)
+    data.number = index
+    return mixed
+
+
+def mixes_some(data, index):
+    mixed = (index, data.helper.number if index % 4 == 0 else 0)
+    data.helper.number = index
+    return mixed
+
+
+def mixes_in_place(data, index):
+    data.array *= 0.5
+    data.array[0] += index
+    data.array[1:] = 0
+    return data.array
+
+
+@pytest.mark.parametrize(
+    ("name", "ask"), [("number", mixes), ("helper", mixes_some), ("array", mixes_in_place)]
+)
+def test_what_the_sample_before_left_is_found_where_the_next_is_made_with_it(name, ask):
+    assert changed_by_samples(Numbers(ask)) == name
+
+
+def writes_in_one_place(data, index):
+    data.array[:] = index
+    data.path = str(index)
+    return data.array
+
+
+def keeps_the_latest(data, index):
+    """As a cache of two does."""
+    data.images[index] = data.images.pop(index, None) or numpy.full(3, index)
+    while len(data.images) > 2:
+        data.images.pop(next(iter(data.images)))
+    return data.images[index]
+
+
+@pytest.mark.parametrize("ask", [writes_in_one_place, keeps_the_latest])
+def test_what_a_sample_leaves_that_the_next_does_without_is_none(ask):
+    assert changed_by_samples(Numbers(ask)) is None
 
 
 def test_samples_that_take_long_are_not_waited_for():

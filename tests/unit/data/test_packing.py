@@ -225,3 +225,70 @@ def test_empty_texts_and_arrays_come_back(value):
     assert type(found) is type(value)
     assert found.shape == value.shape
     assert numpy.array_equal(found, value)
+
+
+HWC = torch.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        HWC.permute(2, 0, 1),
+        HWC.mT,
+        HWC[..., :1].clone().permute(2, 0, 1),  # one channel: its stride says nothing, and is kept
+        torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.rand(2, 3, 4, dtype=torch.complex64).permute(1, 2, 0).conj(),
+        torch.arange(7)[3:],
+        torch.zeros(0, 3).t(),
+    ],
+)
+def test_a_tensor_without_gaps_keeps_its_strides(tensor):
+    found = unpack(pack(tensor))
+    assert torch.equal(found, tensor)
+    if tensor.numel():
+        assert found.stride() == tensor.stride()
+    assert pack(found) == pack(tensor)
+
+
+@pytest.mark.parametrize("tensor", [HWC.permute(2, 0, 1)[:, 1:, 1:], HWC[:, ::2].mT])
+def test_a_tensor_with_gaps_keeps_its_order(tensor):
+    found = unpack(pack(tensor))
+    assert torch.equal(found, tensor)
+    assert found.stride() == torch.empty_like(tensor).stride()
+
+
+def test_a_repeated_tensor_and_a_reversed_array_come_back_in_the_usual_order():
+    assert torch.equal(unpack(pack(torch.ones(3).expand(2, 3))), torch.ones(2, 3))
+    array = numpy.arange(6).reshape(2, 3)[::-1]
+    assert numpy.array_equal(unpack(pack(array)), array)
+
+
+@pytest.mark.parametrize("kind", ["f4", "i2", "U3", ">i4", "M8[s]"])
+@pytest.mark.parametrize("axes", [(2, 1, 0), (1, 0, 2), (2, 0, 1)])
+def test_arrays_keep_their_strides(kind, axes):
+    array = numpy.arange(24).reshape(2, 3, 4).astype(kind).transpose(axes)
+    found = unpack(pack(array))
+    assert found.dtype == array.dtype
+    assert found.strides == array.strides
+    assert numpy.array_equal(found, array)
+    found[0] = found[1]  # a copy that can be written to
+
+
+def test_a_field_of_records_comes_back():
+    records = numpy.zeros(4, [("a", "i1"), ("b", "f4")])
+    records["b"] = range(4)
+    assert unpack(pack(records["b"])).tolist() == [0, 1, 2, 3]
+
+
+def test_plain_samples_are_packed_as_they_were_before_strides_were_kept():
+    plan = b'["tensor","uint8",[3,2]]'
+    packed = pack(torch.arange(6, dtype=torch.uint8).reshape(3, 2))
+    assert packed == packing.LENGTH.pack(len(plan)) + plan + bytes(range(6))
+
+
+@pytest.mark.parametrize("laid", ["[1,9]", "[0,1]", "[-1,3]", "[1]", '["1","3"]', "[1.0,3.0]"])
+@pytest.mark.parametrize("kind", ['"tensor","uint8"', '"array","|u1"'])
+def test_strides_that_no_sample_has_are_damage(laid, kind):
+    plan = f'["laid",{kind},[3,2],{laid}]'.encode()
+    with pytest.raises(ValueError, match="no packed sample"):
+        unpack(packing.LENGTH.pack(len(plan)) + plan + bytes(6))

@@ -197,7 +197,7 @@ def test_a_stream_has_no_samples_to_keep():
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is one"),
         ),
         ({"device": "50%", "on": "cpu"}, "is a share of a GPU's memory"),
-        ({"on_error": "ignore"}, "'raise' or 'skip'"),
+        ({"on_error": "ignore"}, "'raise', 'skip' or 'as is'"),
     ],
 )
 def test_options_that_make_no_sense_are_named(options, said):

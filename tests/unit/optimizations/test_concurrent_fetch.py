@@ -257,3 +257,25 @@ told["opened"] = data.f is not None
     )
     assert run.told == {"opened": False}
     assert run.done["concurrent-fetch"]["status"] == "refused"
+
+
+def test_a_data_set_that_counts_its_samples_is_left_alone(train):
+    run = train(
+        THREADS,
+        DATA
+        + """
+class Counted(Stored):
+    made = 0
+    def __getitem__(self, index):
+        self.made += 1
+        return super().__getitem__(index) * (2 if self.made > 5000 else 1)
+data = Counted()
+of(DataLoader(data, batch_size=8))
+told["made"] = data.made
+""",
+    )
+    assert (run.told["kind"], run.told["made"]) == ("Counted", 32)
+    assert run.done["concurrent-fetch"] == {
+        "status": "refused",
+        "detail": "making a sample changes `made`, which threads would do in any order",
+    }

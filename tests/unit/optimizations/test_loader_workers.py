@@ -328,3 +328,25 @@ told["seen"] = data.seen
     assert run.told == {"samples": [[1] * 8, [2] * 8], "seen": [2] * 8}
     assert run.done["loader-workers"]["status"] == "refused"
     assert "making a sample changes `seen`" in run.done["loader-workers"]["detail"]
+
+
+def test_a_data_set_whose_samples_depend_on_the_one_before_is_left_alone(train):
+    script = """
+class Mixed(torch.utils.data.Dataset):
+    before = None
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        value, self.before = (index, -1 if self.before is None else self.before), index
+        return torch.tensor(value)
+
+torch.manual_seed(0)
+loader = DataLoader(Mixed(), batch_size=4, shuffle=True)
+told["samples"] = [[batch.tolist() for batch in loader] for _ in range(2)]
+"""
+    run = train(WORKERS, script)
+    assert run.told == train({}, script).told
+    assert run.done["loader-workers"]["status"] == "refused"
+    assert "making a sample changes `before`" in run.done["loader-workers"]["detail"]

@@ -89,3 +89,26 @@ def test_workers_see_the_labels_that_a_script_sets_in_many_records(train):
     run = train(PERSISTENT, records)
     assert run.told["epochs"] == [[0], [0], [0, 1], [0, 1]]
     assert "the script changes `records[...]`" in str(run.done["persistent-workers"]["until"])
+
+
+def test_what_workers_count_begins_anew_with_each_epoch(train):
+    script = """
+class Counted(torch.utils.data.Dataset):
+    made = 0
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        self.made += 1
+        return self.made
+
+loader = DataLoader(Counted(), batch_size=2, num_workers=1)
+told["epochs"] = [[int(x) for batch in loader for x in batch] for _ in range(2)]
+"""
+    run = train(PERSISTENT, script)
+    assert run.told["epochs"] == [list(range(1, 9))] * 2
+    assert run.done["persistent-workers"] == {
+        "status": "refused",
+        "detail": "making a sample changes `made`, which would live on",
+    }

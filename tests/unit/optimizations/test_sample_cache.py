@@ -7,17 +7,18 @@ DATA = """
 import time
 from torch.utils.data import Dataset
 
+made = torch.zeros(20, dtype=torch.int64).share_memory_()
+
 class Slow(Dataset):
     def __init__(self, transform=None, seconds=0.002):
         self.transform, self.seconds = transform, seconds
-        self.made = torch.zeros(20, dtype=torch.int64).share_memory_()
 
     def __len__(self):
         return 20
 
     def __getitem__(self, index):
         time.sleep(self.seconds)
-        self.made[index] += 1
+        made[index] += 1
         value = torch.tensor([float(index)])
         return value if self.transform is None else self.transform(value)
 
@@ -40,9 +41,9 @@ def test_the_second_epoch_makes_nothing_anew(train, workers):
         + f"""
 data = Slow()
 loader = DataLoader(data, batch_size=4, num_workers={workers})
-before = data.made.clone()
+before = made.clone()
 told["epochs"] = [epoch(loader), epoch(loader)]
-told["made"] = (data.made - before).tolist()
+told["made"] = (made - before).tolist()
 """,
     )
     assert run.told["epochs"] == [[float(index) for index in range(20)]] * 2
@@ -104,8 +105,8 @@ def test_what_would_win_nothing_or_cannot_be_kept_is_left_alone(train, data, rea
 def test_trials_leave_their_samples_to_those_that_follow(train, tmp_path):
     script = "import os\nos.environ['HOTLAP_SAMPLES'] = " + repr(str(tmp_path / "samples")) + "\n"
     again = DATA + "data = Slow()\nloader = DataLoader(data, batch_size=4)\n"
-    again += "before = data.made.clone()\nepoch(loader)\n"
-    again += "told['made'] = int((data.made - before).sum())"
+    again += "before = made.clone()\nepoch(loader)\n"
+    again += "told['made'] = int((made - before).sum())"
     # The folder is asked for when the recipe is installed, so it is set by an earlier script.
     install = "from hotlap.optimizations import named\n"
     install += "named('sample-cache').install(training, {'percent': 10})\n"
@@ -211,3 +212,93 @@ if {ends == "with an epoch to come"}:
     assert run.told["found"][1] - run.told["found"][0] == 2.0
     assert run.told.get("after", [0.0, 2.0])[:2] == [0.0, 2.0]
     assert "is made otherwise now than when it was kept" in run.done["sample-cache"]["until"]
+
+
+@pytest.mark.parametrize("recipe", [CACHE, {"concurrent-fetch": {"threads": 4}}])
+def test_a_script_catches_the_exceptions_of_its_own_data_set(train, recipe):
+    run = train(
+        recipe,
+        """
+import time
+class Corrupt(torch.utils.data.Dataset):
+    def __len__(self): return 400
+    def __getitem__(self, index):
+        time.sleep(0.0002)
+        if index == 123: raise ValueError(f"{index} is corrupt")
+        return index
+loader = DataLoader(Corrupt(), batch_size=80)
+told["epochs"] = []
+for epoch in range(2):
+    batches = iter(loader)
+    for _ in range(5):
+        try: told["epochs"].append(next(batches).tolist())
+        except ValueError as problem: told["epochs"].append([str(problem)])
+""",
+    )
+    plain = [list(range(at, at + 80)) for at in range(0, 400, 80)]
+    assert run.told["epochs"] == [plain[0], ["123 is corrupt"], *plain[2:]] * 2
+    assert [one["status"] for one in run.done.values()] == ["applied"]
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "keep"),
+    [
+        ("calls", "0", "self.calls += 1; value = value * (2 if self.calls > 30 else 1)"),
+        ("calls", "torch.zeros(1).share_memory_()", "self.calls += 1"),
+        ("seen", "[]", "self.seen.append(index)"),
+        ("transform", "Compose([Counting()])", "value = self.transform(value)"),
+    ],
+)
+def test_a_data_set_that_changes_with_the_samples_it_makes_is_left_alone(train, name, held, keep):
+    script = (
+        DATA
+        + f"""
+class Compose:
+    def __init__(self, transforms): self.transforms = transforms
+    def __call__(self, value):
+        for one in self.transforms: value = one(value)
+        return value
+class Counting:
+    times = 0
+    def __call__(self, value):
+        self.times += 1
+        return value
+class Keeping(Slow):
+    def __init__(self):
+        super().__init__()
+        self.{name} = {held}
+    def __getitem__(self, index):
+        time.sleep(0.0005)
+        value = torch.tensor([float(index)])
+        {keep}
+        return value
+data = Keeping()
+loader = DataLoader(data, batch_size=4)
+told["epochs"] = [epoch(loader) for _ in range(3)]
+"""
+    )
+    run = train(CACHE, script)
+    assert run.told == train({}, script).told
+    why = f"making a sample changes `{name}`, and a kept one is not made"
+    assert run.done["sample-cache"] == {"status": "refused", "detail": why}
+
+
+def test_a_data_set_that_keeps_what_it_opened_and_read_once_is_cached(train):
+    run = train(
+        CACHE,
+        DATA
+        + """
+class Lazy(Slow):
+    file, images, path = None, None, None
+    def __getitem__(self, index):
+        self.images = self.images or {}
+        self.file = self.file or open(os.devnull)
+        self.path = f"{index}.jpg"
+        return self.images.setdefault(index, super().__getitem__(index))
+loader = DataLoader(Lazy(), batch_size=4)
+warnings.simplefilter("ignore", ResourceWarning)
+told["epochs"] = [epoch(loader), epoch(loader)]
+""",
+    )
+    assert run.told["epochs"] == [[float(index) for index in range(20)]] * 2
+    assert run.done["sample-cache"]["status"] == "applied"
