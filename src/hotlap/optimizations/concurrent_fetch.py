@@ -8,9 +8,9 @@ whose samples cannot be compared. So is one that holds an open file, archive, da
 once samples were fetched: threads that share it move each other's place in it. A file opened for
 each sample, or by each thread for itself (`threading.local`), is no such case. A data set that
 changes with the samples it makes, as where it counts them, is left alone as well: threads would
-change it in any order, and at the same time. Random numbers go on
-as if nothing had been fetched before, also those of generators that the data set keeps for itself.
-A sample that fails raises what it would raise without threads.
+change it in any order, and at the same time. Random numbers go on as if nothing had been fetched
+before, also those of generators that the data set keeps for itself. A sample that fails raises what
+it would raise without threads.
 
 ## Why it helps
 One after another, 64 samples that take 30 ms each take two seconds, nearly all of it waiting.
