@@ -29,6 +29,7 @@ NUMERICS = "close"
 CONFLICTS: tuple[str, ...] = ("fused-optimizer",)
 NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
+ALREADY = "the optimizer already works on lists"
 
 
 def refusal(record: Record) -> str | None:
@@ -36,7 +37,7 @@ def refusal(record: Record) -> str | None:
     if not able:
         return "no optimizer of torch's own was made"
     if all(one.foreach or one.fused for one in able):
-        return "the optimizer already works on lists"
+        return ALREADY
     if reading.on_device(record) and all(one.foreach is None for one in able):
         return "it is torch's default on a GPU"
     return None
@@ -58,7 +59,11 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     def change(kind: type, arguments: dict[str, Any]) -> None:
         if "foreach" not in inspect.signature(kind).parameters:
             training.refused(NAME, f"{kind.__name__} does not work on lists")
-        elif not any(map(arguments.get, ("foreach", "fused", "differentiable"))):
+        elif arguments.get("differentiable"):
+            training.refused(NAME, "the script differentiates through the update")
+        elif arguments.get("foreach") or arguments.get("fused"):
+            training.refused(NAME, ALREADY)
+        else:
             arguments["foreach"] = True
 
     training.change_optimizers(NAME, change)

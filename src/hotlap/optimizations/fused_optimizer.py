@@ -46,6 +46,8 @@ SCALED = {
     "SGD": "fused SGD with a GradScaler goes wrong when the first step overflows",
     "Adagrad": "fused Adagrad with a GradScaler could not be taken back for a sparse gradient",
 }
+ALREADY = "the optimizer already is fused"
+DIFFERENTIABLE = "the script differentiates through the update"
 SPARSE = "it has sparse gradients, which the fused update does not take"
 COMPLEX = "it has complex parameters, which the fused update does not take"
 GAPS = "it has parameters with gaps in memory, which the fused update would fill"
@@ -63,7 +65,7 @@ def refusal(record: Record) -> str | None:
         names = ", ".join(sorted({one.name for one in record.optimizers})) or "none was made"
         return f"no optimizer of torch's own that can be fused ({names})"
     if all(one.fused for one in able):
-        return "the optimizer already is fused"
+        return ALREADY
     half = {"bfloat16", "float16"} & set(reading.script(record).get("types") or ())
     if half and not reading.on_device(record) and all(one.name == "SGD" for one in able):
         return f"SGD: {HALF}"
@@ -91,7 +93,9 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             training.refused(NAME, f"{kind.__name__} cannot be fused")
         elif kind.__name__ in SCALED and training.scales:
             training.refused(NAME, SCALED[kind.__name__])
-        elif not arguments.get("fused") and not arguments.get("differentiable"):
+        elif arguments.get("fused") or arguments.get("differentiable"):
+            training.refused(NAME, ALREADY if arguments.get("fused") else DIFFERENTIABLE)
+        else:
             arguments["fused"] = True
             arguments.pop("foreach", None)
 

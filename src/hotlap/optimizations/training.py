@@ -44,6 +44,7 @@ class Training:
         self._scales: list[Callable[[], None]] = []
         self.scales = False  # the script has made a GradScaler of its own
         self._optimizers: list[Any] = []
+        self._making: set[int] = set()  # optimizers whose __init__ runs
         self._shuffles = False  # a loader that shuffles has been made: those that do not evaluate
         self._wrapped_loader = self._wrapped_optimizers = False
         self._search = Search(torch, self)
@@ -255,6 +256,16 @@ class Training:
 
         @functools.wraps(plain)
         def init(this: Any, *args: Any, **kwargs: Any) -> None:
+            if id(this) in self._making:  # AdamW is made as Adam is: it has been changed
+                plain(this, *args, **kwargs)
+                return
+            self._making.add(id(this))
+            try:
+                make(this, *args, **kwargs)
+            finally:
+                self._making.discard(id(this))
+
+        def make(this: Any, *args: Any, **kwargs: Any) -> None:
             try:
                 bound = signature.bind(this, *args, **kwargs)
             except TypeError:

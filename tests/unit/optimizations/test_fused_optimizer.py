@@ -117,6 +117,21 @@ told["fused"] = "fused" in optimizer.param_groups[0]
     assert "RMSprop" in run.done["fused-optimizer"]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("flag", "why"), [("fused", "already is fused"), ("differentiable", "through the update")]
+)
+def test_what_the_script_chose_itself_stands_and_is_told(train, flag, why):
+    made = f"optimizer = torch.optim.Adam(model.parameters(), {flag}=True)"
+    run = train(FUSED, MODEL + made)
+    assert why in run.done["fused-optimizer"]["detail"]
+    assert run.done["fused-optimizer"]["status"] == "refused"
+
+
+def test_one_that_is_made_as_another_is_fused_once(train):
+    run = train(FUSED, MODEL + "torch.optim.AdamW(model.parameters())\n" * 2)
+    assert run.done["fused-optimizer"] == {"status": "applied", "detail": "AdamW"}
+
+
 def test_what_torch_refuses_leaves_no_trace_in_the_scripts_groups(train):
     run = train(
         {},
