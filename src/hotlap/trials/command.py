@@ -84,7 +84,7 @@ def environment(
     changed["PYTHONPATH"] = str(bootstrap_folder()) + (os.pathsep + before if before else "")
     if watched:
         changed.setdefault("PYTHONFAULTHANDLER", "1")
-        changed.setdefault("KINETO_LOG_LEVEL", "5")  # the kernels pass says nothing in the log
+        changed.setdefault("KINETO_LOG_LEVEL", "99")  # the kernels pass says nothing in the log
     return changed
 
 
