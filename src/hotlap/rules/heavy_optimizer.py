@@ -8,7 +8,8 @@ The update reads and writes every parameter and its state once per step, whateve
 unfused one does so several times, in many small operations.
 
 ## When it is wrong
-With LBFGS the closure's own work is counted apart; what remains is the method itself.
+With LBFGS and in Lightning the closure's own work is counted apart; what remains is the method
+itself. Only where the closure is neither a function nor a method is it all the optimizer's.
 
 ## What to do
 `fused=True` where the optimizer offers it; otherwise `foreach=True`. A larger batch or gradient
