@@ -173,6 +173,21 @@ def busiest(record: Record, where: str) -> tuple[Line, str] | None:
     return (first, "most often at") if often else None
 
 
+def busiest_in_update(record: Record) -> tuple[Line, int] | None:
+    """Where torch's own optimizers mostly run code of the script: its line, of how many samples.
+
+    What is registered with an optimizer runs in each of its steps.
+    """
+    if not all(one.torchs_own for one in record.optimizers):
+        return None  # such an optimizer may be the script's own itself
+    lines = [line for line in record.lines.get("optimizer", ()) if line.share]
+    taken = round(lines[0].samples / lines[0].share) if lines else 0
+    first = max(lines, key=lambda line: line.samples - line.in_torch, default=None)
+    if first is None or taken < FEWEST_SAMPLES or first.samples - first.in_torch <= taken / 2:
+        return None
+    return first, taken
+
+
 def own_code_found(
     rule: str, record: Record, where: str, seconds: float, *, advice: str, what: str = OWN
 ) -> Finding:
@@ -287,6 +302,8 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
     if bottleneck == "launch":
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"
+    if bottleneck == "optimizer" and (named := busiest_in_update(record)) is not None:
+        words += f", most of it {OWN} at {_told(named[0])}"
     if bottleneck == "other":
         share, places = _places(record)
         words += places
@@ -311,4 +328,8 @@ def _place(record: Record, where: str) -> str:
     if named is None:
         return where
     line, words = named
-    return f"{where}, {words} {line.file.rpartition('/')[2]}:{line.line}"
+    return f"{where}, {words} {_told(line)}"
+
+
+def _told(line: Line) -> str:
+    return f"{line.file.rpartition('/')[2]}:{line.line}"
