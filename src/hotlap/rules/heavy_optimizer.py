@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from hotlap import units
 from hotlap.records import Finding, Line, Record, Verdict
-from hotlap.rules.verdict import OWN, busiest_in_update
+from hotlap.rules.verdict import busiest_in_update, running, whose
 
 NAME = "heavy-optimizer"
 
@@ -59,13 +59,11 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
 
 def _in_a_hook(record: Record, line: Line, taken: int) -> Finding:
     phase = record.phases["optimizer"]
+    share, code = units.share(phase.share), whose(line.library)
     return Finding(
         rule=NAME,
-        summary=f"{units.share(phase.share)} of the step is updating parameters, mostly {OWN}.",
-        evidence=(
-            f"{units.seconds(phase.seconds)} a step; {line.function}() was running in "
-            f"{line.samples} of {units.plural(taken, 'sample')}"
-        ),
+        summary=f"{share} of the step is updating parameters, mostly {code}.",
+        evidence=f"{units.seconds(phase.seconds)} a step; {running(line, taken)}",
         advice="The optimizer calls this in each step: do it every n steps, or outside of it.",
         file=line.file,
         line=line.line,
