@@ -164,6 +164,10 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "share": "Its share of the samples in this phase.",
         "samples": "The number of samples.",
         "in_torch": "Of these, those in which torch's own code was running, called from there.",
+        "library": (
+            "The installed library whose code was running, where the training loop is its own and "
+            "the line only starts it; null where it is the line itself that costs."
+        ),
     },
     records.Wait: {
         "what": "The call that waits, for example `.item()`.",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import diversions, loaders, modules, places, uses, workers, writing
+from hotlap.probes import closures, diversions, loaders, modules, places, uses, workers, writing
 from hotlap.probes.hooks import BACKWARD, ENGINE
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
@@ -48,10 +48,13 @@ def _watch_optimizers(torch: Any, recorder: Recorder) -> None:
 
     is_compiling = torch.compiler.is_compiling
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(optimizer: Any, args: Any, kwargs: Any) -> closures.Arguments | None:
         if is_compiling() or recorder.hooks.aside or not recorder.passes.timeline.watching:
-            return
+            return None
         recorder.optimizer_begins(optimizer)
+        if recorder.timing and (kwargs or len(args) > 1) and recorder.mine():
+            return closures.told_apart(recorder, args, kwargs)
+        return None
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():

@@ -161,10 +161,10 @@ class _Phases:
                 stack.reverse()
                 stack.remove(name)
                 stack.reverse()
-            if stack:
-                changes.append((time, stack[-1]))
-            else:
-                changes.append((time, "gap" if name == "forward" else "other"))
+            now = stack[-1] if stack else "other"
+            if name == "forward" and now == "other":
+                now = "gap"
+            changes.append((time, now))
         changes.append((last, ""))
         changes.sort(key=lambda change: change[0])
         self.first, self.last = first, last

@@ -6,16 +6,17 @@ import functools
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Sequence
 from types import CodeType, FrameType
 
-_LIBRARIES = tuple(
-    os.path.realpath(path) + os.sep
-    for path in {
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-    }
-    if path
+_HOTLAP = os.path.realpath(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_LIBRARIES = (
+    _HOTLAP,
+    *(
+        os.path.realpath(path) + os.sep
+        for path in map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+        if path
+    ),
 )
 _cache: dict[str, bool] = {}
 
@@ -48,6 +49,16 @@ def is_torchs(filename: str) -> bool:
     return own or "torchinductor" in path
 
 
+def library(filename: str) -> str | None:
+    """The installed library a file is of; None for Python's own files, torch's and hotlap's."""
+    path = os.path.realpath(filename)
+    for folder in ("site-packages", "dist-packages"):
+        _, found, inside = path.rpartition(f"{os.sep}{folder}{os.sep}")
+        if found and not is_torchs(filename) and not path.startswith(_HOTLAP):
+            return inside.split(os.sep)[0].removesuffix(".py")
+    return None
+
+
 def users_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
@@ -60,12 +71,17 @@ def of(frame: FrameType | None) -> tuple[str, int, str] | None:
     return None if found is None else _place(found.f_code, found.f_lineno)
 
 
-def among(stack: Iterable[tuple[CodeType, int | None]]) -> tuple[str, int, str] | None:
-    """As `of`, for a stack whose frames were let go: its code and lines, the innermost first."""
-    for code, line in stack:
+def among(
+    stack: Sequence[tuple[CodeType, int | None]],
+) -> tuple[tuple[str, int, str] | None, int]:
+    """As `of`, for a stack whose frames were let go: its code and lines, the innermost first.
+
+    With it, how many frames are below the line's own.
+    """
+    for index, (code, line) in enumerate(stack):
         if is_users(code.co_filename):
-            return _place(code, line)
-    return None
+            return _place(code, line), len(stack) - 1 - index
+    return None, 0
 
 
 def _place(code: CodeType, line: int | None) -> tuple[str, int, str]:

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, repeat, starmap, takewhile
 from operator import attrgetter, itemgetter
-from types import CodeType
 from typing import Any
 
 from hotlap.probes import places
+from hotlap.probes.drivers import DEEPEST, Driver, Frame
 from hotlap.probes.ledger import Place
 from hotlap.probes.timeline import UNSEEN
 
@@ -24,14 +24,12 @@ INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of th
 # that holds it for 4 ms is never seen: the sampler only gets its turn at the next torch call.
 PATIENCE_SECONDS = 0.0005
 
-DEEPEST = 200  # frames looked at, from the innermost one
-
 _OF_A_FRAME = attrgetter("f_code", "f_lineno")
 _COLLECTS_ANYWHERE = sys.version_info < (3, 12)  # later ones only between two instructions
 _holds_collection = False  # while the garbage collector of this process is off for our sake
 
 
-def stack_of(thread: int) -> list[tuple[CodeType, int | None]]:
+def stack_of(thread: int) -> list[Frame]:
     """Code and line of each frame of a thread, the innermost first; empty where it has ended.
 
     Python 3.11 may crash when a thread runs on while another one holds its frames. So they are
@@ -61,6 +59,9 @@ def _collect_again() -> None:
     _holds_collection = False
 
 
+Seen = tuple[str, str, int, str, str | None]  # phase, file, line, function, library
+
+
 class Sampler:
     """Samples one thread while switched on; counts lines by phase."""
 
@@ -69,9 +70,10 @@ class Sampler:
         self._phase = phase
         self._on = threading.Event()
         self._stop = False
-        self._fresh: list[tuple[int, str, Place, bool]] = []  # of the window under way
-        self.counts: Counter[tuple[str, str, int, str]] = Counter()
-        self._in_torch: Counter[tuple[str, str, int, str]] = Counter()
+        self._fresh: list[tuple[int, str, Place, int, bool]] = []  # of the window under way
+        self._driver = Driver([])
+        self.counts: Counter[Seen] = Counter()
+        self._in_torch: Counter[Seen] = Counter()
         self.totals: Counter[str] = Counter()
         self._worker: threading.Thread | None = None
         self._process = os.getpid()
@@ -81,6 +83,7 @@ class Sampler:
         if self._patience is None:
             self._patience = sys.getswitchinterval()
             sys.setswitchinterval(min(self._patience, PATIENCE_SECONDS))
+        self._driver = Driver(stack_of(self._thread))
         self._on.set()
         if self._worker is None:
             self._worker = threading.Thread(target=self._run, name="hotlap-sampler", daemon=True)
@@ -125,24 +128,28 @@ class Sampler:
         stack = stack_of(self._thread)
         if not stack:
             return
+        self._driver.meet(stack)
         in_torch = places.is_torchs(stack[0][0].co_filename)
-        self._fresh.append((time.perf_counter_ns(), phase, places.among(stack), in_torch))
+        self._fresh.append((time.perf_counter_ns(), phase, *places.among(stack), in_torch))
 
     def count(self, left_out: Sequence[tuple[int, int]] = ()) -> None:
         """Counts what was seen since the last time, except between these readings of the clock."""
         fresh, self._fresh = self._fresh, []
-        for now, phase, place, in_torch in fresh:
+        library, loop = self._driver.library() or (None, 0)
+        for now, phase, place, height, in_torch in fresh:
             if any(first <= now < last for first, last in left_out):
                 continue
             self.totals[phase] += 1
             if place is not None:
-                self.counts[(phase, *place)] += 1
-                self._in_torch[(phase, *place)] += in_torch
+                seen = (phase, *place, library if height < loop else None)
+                self.counts[seen] += 1
+                self._in_torch[seen] += in_torch
 
     def summary(self, most: int = 5) -> dict[str, list[dict[str, Any]]]:
         """For each phase its busiest lines, with their share of the phase's samples."""
         lines: dict[str, list[dict[str, Any]]] = {}
-        for (phase, file, line, function), count in self.counts.most_common():
+        for seen, count in self.counts.most_common():
+            phase, file, line, function, library = seen
             found = lines.setdefault(phase, [])
             if len(found) < most:
                 share = count / self.totals[phase]
@@ -153,7 +160,8 @@ class Sampler:
                         "function": function,
                         "share": share,
                         "samples": count,
-                        "in_torch": self._in_torch[(phase, file, line, function)],
+                        "in_torch": self._in_torch[seen],
+                        "library": library,
                     }
                 )
         return lines

@@ -78,7 +78,9 @@ class Timeline:
         while stack.pop() != phase:
             pass
         self._left = True
-        following = stack[-1] if stack else GAP if phase == FORWARD else OTHER
+        following = stack[-1] if stack else OTHER
+        if phase == FORWARD and following == OTHER:
+            following = GAP
         self.marks.append((following, self._clock(), self._event() if self._event else None))
         self.now = following
 

@@ -4,6 +4,8 @@
 More than 15 % of the step in forward and backward that is neither computing nor issuing operations,
 with the line of the model that was running most often when sampled, where one stands out. A line
 counts while it runs by itself: not while torch runs a layer or the backward pass that it calls.
+Where an installed library runs the training loop and the model is a library's too, that library is
+named.
 
 ## Why it matters
 Python in a model that is no operation of torch's runs on the host while the device waits.

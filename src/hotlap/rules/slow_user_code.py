@@ -5,7 +5,8 @@ More than 15 % of the step outside input, copies, forward, backward and optimize
 that was running most often when sampled, where one stands out. It tells two things apart, and
 names the larger: the script's own Python, which the verdict counts as `other`, and tensor
 operations, which it counts as `compute`. What the model itself does in Python is
-[slow-model-code](slow-model-code.md).
+[slow-model-code](slow-model-code.md). Where an installed library runs the training loop, as
+Lightning does, and was running by itself, the library is named, with the line that calls it.
 
 ## Why it matters
 Logging, metrics and progress bars run on the host while the device waits. Batches that are
@@ -17,7 +18,8 @@ is read by another thread waits for it here. One that updates its parameters by 
 Tensor operations are not told of where no forward or backward pass is seen: they are the training.
 
 ## What to do
-Do it every n steps, or outside the loop. Let the workers of a DataLoader prepare the batches.
+Do it every n steps, or outside the loop. Let the workers of a DataLoader prepare the batches. Give
+a library that runs the loop less to do in each step: fewer callbacks, less to log, no progress bar.
 """
 
 from __future__ import annotations

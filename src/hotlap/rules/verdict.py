@@ -36,6 +36,15 @@ BETWEEN, INSIDE = "between the phases", "inside the model"
 # Where the samples of it were taken: a part of the gap between model and backward pass is the loss.
 _PHASES = {BETWEEN: ("other", "gap"), INSIDE: ("forward", "gap", "backward")}
 
+# What to do where a library runs the loop: its code is not the script's to change.
+_LIBRARYS = {
+    BETWEEN: (
+        "Give {} less to do in each step: fewer callbacks, values logged every n steps, no "
+        "progress bar; or larger batches."
+    ),
+    INSIDE: "This is the code of {}: larger batches make it a smaller part of the step.",
+}
+
 
 def judge(record: Record) -> Verdict:
     record = as_told(record)
@@ -146,7 +155,7 @@ def sampled(record: Record, where: str) -> tuple[list[Line], int]:
     A line inside the model counts as far as it runs by itself: what is in torch is the model's
     computing, whether the line calls a layer or the backward pass.
     """
-    lines = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
+    lines = _together([line for name in _PHASES[where] for line in record.lines.get(name, ())])
     if where == INSIDE:
         alone = [msgspec.structs.replace(one, samples=one.samples - one.in_torch) for one in lines]
         lines = [line for line in alone if line.samples > 0]
@@ -155,6 +164,21 @@ def sampled(record: Record, where: str) -> tuple[list[Line], int]:
         one = next((line for line in record.lines.get(name, ()) if line.share), None)
         taken += one.samples / one.share if one is not None else 0.0
     return sorted(lines, key=lambda line: -line.samples), round(taken)
+
+
+def _together(lines: list[Line]) -> list[Line]:
+    """What was seen of a line in several phases, as one."""
+    found: dict[tuple[str, int, str, str | None], Line] = {}
+    for line in lines:
+        place = (line.file, line.line, line.function, line.library)
+        if place in found:
+            line = msgspec.structs.replace(
+                line,
+                samples=line.samples + found[place].samples,
+                in_torch=line.in_torch + found[place].in_torch,
+            )
+        found[place] = line
+    return list(found.values())
 
 
 def busiest(record: Record, where: str) -> tuple[Line, str] | None:
@@ -173,6 +197,21 @@ def busiest(record: Record, where: str) -> tuple[Line, str] | None:
     return (first, "most often at") if often else None
 
 
+def busiest_in_update(record: Record) -> tuple[Line, int] | None:
+    """Where torch's own optimizers mostly run other code: its line, of how many samples.
+
+    What is registered with an optimizer runs in each of its steps.
+    """
+    if not all(one.torchs_own for one in record.optimizers):
+        return None  # such an optimizer may be the script's own itself
+    lines = [line for line in record.lines.get("optimizer", ()) if line.share]
+    taken = round(lines[0].samples / lines[0].share) if lines else 0
+    first = max(lines, key=lambda line: line.samples - line.in_torch, default=None)
+    if first is None or taken < FEWEST_SAMPLES or first.samples - first.in_torch <= taken / 2:
+        return None
+    return first, taken
+
+
 def own_code_found(
     rule: str, record: Record, where: str, seconds: float, *, advice: str, what: str = OWN
 ) -> Finding:
@@ -182,19 +221,40 @@ def own_code_found(
     first = named[0] if named else None
     evidence = f"{units.seconds(seconds)} a step"
     if first is not None:
-        running = "top-level code" if first.function == "<module>" else f"{first.function}()"
-        evidence += f"; {running} was running in {first.samples} of {units.plural(taken, 'sample')}"
+        evidence += f"; {running(first, taken)}"
     elif lines:
         evidence += f"; no line stands out in {units.plural(taken, 'sample')}"
     share = units.share(seconds / record.step.whole_seconds)
+    library = _library(record, where)
     return Finding(
         rule=rule,
-        summary=f"{share} of the step is {what} {where}.",
+        summary=f"{share} of the step is {whose(library) if what == OWN else what} {where}.",
         evidence=evidence,
-        advice=advice,
+        advice=advice if library is None else _LIBRARYS[where].format(library),
         file=first.file if first else None,
         line=first.line if first else None,
     )
+
+
+def running(line: Line, taken: int) -> str:
+    """How often it was what ran, as words for the evidence."""
+    if line.library is not None:
+        who = f"{line.library}, which is called here,"
+    else:
+        who = "top-level code" if line.function == "<module>" else f"{line.function}()"
+    return f"{who} was running in {line.samples} of {units.plural(taken, 'sample')}"
+
+
+def _library(record: Record, where: str) -> str | None:
+    """The library whose code it is, not the script's: by the line to name, else by all lines."""
+    named = busiest(record, where)
+    lines = [named[0]] if named is not None else sampled(record, where)[0]
+    libraries = {line.library for line in lines}
+    return libraries.pop() if len(libraries) == 1 else None
+
+
+def whose(library: str | None) -> str:
+    return OWN if library is None else f"the code of {library}"
 
 
 def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
@@ -287,23 +347,25 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
     if bottleneck == "launch":
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"
+    if bottleneck == "optimizer" and (named := busiest_in_update(record)) is not None:
+        words += f", most of it {whose(named[0].library)} at {_told(named[0])}"
     if bottleneck == "other":
-        share, places = _places(record)
-        words += places
+        share, words = _places(record)
     length = units.seconds(record.step.whole_seconds)
     each = f"a step of {length} (mean)" if record.step.is_uneven else f"every {length} step"
     return f"{units.share(share)} of {each} goes to {words}."
 
 
 def _places(record: Record) -> tuple[float, str]:
-    """The share of the script's own code that is named, and where it is: one place or both."""
+    """The share of code outside torch that is named, and where it is: one place or both."""
     step = record.step.whole_seconds
     own = {where: seconds / step for where, seconds in own_code(record).items()}
     first, second = sorted(own, key=lambda where: -own[where])
     if own[second] < TOLD_FROM:
-        return own[first], f" {_place(record, first)}"
+        return own[first], f"{whose(_library(record, first))} {_place(record, first)}"
     told = [f"{units.share(own[where])} {_place(record, where)}" for where in (first, second)]
-    return min(1.0, own[first] + own[second]), f": {told[0]}; {told[1]}"
+    owners = dict.fromkeys(whose(_library(record, where)) for where in (first, second))
+    return min(1.0, own[first] + own[second]), f"{' and '.join(owners)}: {told[0]}; {told[1]}"
 
 
 def _place(record: Record, where: str) -> str:
@@ -311,4 +373,8 @@ def _place(record: Record, where: str) -> str:
     if named is None:
         return where
     line, words = named
-    return f"{where}, {words} {line.file.rpartition('/')[2]}:{line.line}"
+    return f"{where}, {words if line.library is None else 'called at'} {_told(line)}"
+
+
+def _told(line: Line) -> str:
+    return f"{line.file.rpartition('/')[2]}:{line.line}"

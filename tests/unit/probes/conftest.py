@@ -1,8 +1,11 @@
 """Scripts that are watched patch torch for good: each runs in a process of its own."""
 
+import json
 import textwrap
 
 import pytest
+
+from hotlap.settings import Limits
 
 
 @pytest.fixture
@@ -16,3 +19,19 @@ def in_python(forked, tmp_path):
         return output
 
     return run
+
+
+@pytest.fixture
+def trial(tmp_path):
+    folder = tmp_path / "trial"
+    folder.mkdir()
+    settings = {
+        "limits": Limits(steps=30, guard_steps=12).as_dict(),
+        "losses": True,
+        "protected": [str(tmp_path)],
+        "diverted": str(folder / "diverted"),
+        "in_place": False,
+        "started": 0.0,
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    return folder

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from hotlap.settings import Limits
-
 TRAINING = """
 import inspect, os, time, warnings
 from pathlib import Path
@@ -49,22 +47,6 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 print(os.getpid(), sum(p.double().sum().item() for p in model.parameters()))
 """
-
-
-@pytest.fixture
-def trial(tmp_path):
-    folder = tmp_path / "trial"
-    folder.mkdir()
-    settings = {
-        "limits": Limits(steps=30, guard_steps=12).as_dict(),
-        "losses": True,
-        "protected": [str(tmp_path)],
-        "diverted": str(folder / "diverted"),
-        "in_place": False,
-        "started": 0.0,
-    }
-    (folder / "settings.json").write_text(json.dumps(settings))
-    return folder
 
 
 def test_of_steps_with_very_many_operations_the_first_is_all_the_kernels_pass_looks_at(

@@ -1,11 +1,5 @@
-import sys
-from pathlib import Path
-
 import msgspec
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from test_verdict import BASE, record
 
 from hotlap.optimizations import loader_workers
