@@ -172,7 +172,8 @@ class Passes:
             if self.sampler is not None:
                 self.sampler.pause()
             self._doors.close()
-            recorder.loaders.close_window()
+            away = sum(last - first for first, last in self._evaluations(self.timeline.marks))
+            recorder.loaders.close_window(evaluating=away * 1e-9)
         elif stage == MEMORY and self.memory_probe is not None:
             self.memory = self.memory_probe.finish()
             self.memory_probe = None
