@@ -282,6 +282,7 @@ def install(torch: Any, recorder: Recorder) -> None:
             return plain_iter(self)
         started = time.perf_counter()
         recorder.enter(INPUT)
+        recorder.loader_starts(self)
         inside.a_loader = True
         try:
             iterator = plain_iter(self)

@@ -19,6 +19,9 @@ AHEAD = 2  # batches: more are fetched before the first step by an evaluation on
 STEP = "step"
 EPOCH = "epoch"  # a loader was started anew within the step
 EVALUATION = "evaluation"  # the model was evaluated within the step
+RESUMED = (
+    "resumed"  # and then a loader that trains was started: from there on it is an epoch's start
+)
 
 
 class Rounds:
@@ -74,6 +77,7 @@ class Rounds:
 
 Told = tuple[str, Any, Any, bool]  # the last: fetched without gradients, or called as a replay
 FETCHED, TRAINED, LOOKED, CALLED, ENDED = "fetched", "trained", "looked", "called", "ended"
+BEGUN = "begun"  # the training of an epoch
 
 
 class Tally:
@@ -103,6 +107,7 @@ class Tally:
         self._trains = False  # a backward pass has been seen
         self.loader_started = False
         self.evaluated = False
+        self.resumed = False  # a loader that trains was started, and no evaluation seen since
         self._start()
 
     def _start(self) -> None:
@@ -111,6 +116,20 @@ class Tally:
         self._had_guests = False
         self._forwards: dict[int, int] = {}
         self._single: dict[int, int] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """What was fetched from here on and not trained on yet, and what was trained on."""
+        self._unused: Counter[int] = Counter()
+        self._used: set[int] = set()
+
+    def evaluate(self) -> None:
+        self.evaluated, self.resumed = True, False
+
+    def resume(self) -> None:
+        """A loader that trains is started, as for an epoch of training."""
+        self.resumed = True
+        self.tell((BEGUN, None, None, False))
 
     def fetched(self, samples: int | None, loader: int, *, blind: bool = False) -> None:
         """`blind`: while gradients were disabled, as an evaluation does."""
@@ -121,6 +140,7 @@ class Tally:
             self._drop(loader)  # it served something else until now
             self._blind ^= {loader}
         self.pending.setdefault(loader, []).append(samples)
+        self._unused[loader] += 1
         self._last_loader = loader
 
     def looked(self) -> None:
@@ -150,6 +170,8 @@ class Tally:
         self._show_out(guests)
         for loader in loaders:
             samples = self.pending[loader].pop(0)
+            self._unused[loader] -= 1
+            self._used.add(loader)
             self.uses_loader |= samples is not None
             self.samples += samples or 0
             if self._on_trained is not None:
@@ -199,6 +221,8 @@ class Tally:
                 self.backward()
             elif what == LOOKED:
                 self.looked()
+            elif what == BEGUN:
+                self._begin()
             elif what == CALLED:
                 self.forward(first, second, replay=flag)
             else:
@@ -210,7 +234,7 @@ class Tally:
         """Ends the step: its samples (None when unknown) and its kind."""
         self.closed()
         ended = self._close(plain=False)
-        self.loader_started = self.evaluated = False
+        self.loader_started = self.evaluated = self.resumed = False
         return ended
 
     def _close(self, *, plain: bool) -> tuple[int | None, str]:
@@ -225,10 +249,15 @@ class Tally:
         started = self.loader_started and not plain
         evaluated = (self.evaluated and not plain) or (started and self._had_guests)
         if evaluated or self.idle_fetches >= 2:
-            kind = EVALUATION
+            kind = RESUMED if self.resumed and not plain and self._only_trains() else EVALUATION
         elif started:
             kind = EPOCH
         else:
             kind = STEP
         self._start()
         return samples, kind
+
+    def _only_trains(self) -> bool:
+        """Whether what was fetched since the epoch began is trained on; one may be ahead."""
+        fetched = self._unused.items()
+        return all(unused <= 1 and loader in self._used for loader, unused in fetched)

@@ -192,6 +192,7 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
             loaders = loaders.LoaderWatch()
             def enter(self, phase): pass
             def leave(self, phase): pass
+            def loader_starts(self, loader): pass
             def fetched(self, iterator, batch): self.fetches += 1
             def loader_started(self, loader, iterator, seconds):
                 self.starts += 1
