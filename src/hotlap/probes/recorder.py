@@ -84,9 +84,7 @@ class Recorder:
         self._thread: int | None = None
         self._rounds = Rounds()
         self._tally = Tally(self.loaders.trained_on, self.loaders.not_trained_on)
-        self._in_forward = False
-        self.in_optimizer = False
-        self._in_backward = False
+        self._in_forward = self.in_optimizer = self._in_backward = False
         self._owed = False
         self.steps_in_backward = False
         self.steps_by_gradient = False  # torch.autograd.grad is what trains
@@ -183,7 +181,9 @@ class Recorder:
         try:
             if not self._tally.uses_loader:
                 samples = samples_passed(args, kwargs, module)
-                self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
+                self._tally.tell(
+                    (CALLED, (id(module), module.training), samples, self.in_optimizer)
+                )
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
         except Exception as problem:

@@ -14,6 +14,7 @@ from hotlap.probes.company import Company
 
 HISTORY = 64
 ENOUGH_TO_TELL = 48
+UNFED = 2  # steps in a row without a batch: from there on no loader feeds them
 AHEAD = 2  # batches: more are fetched before the first step by an evaluation only
 
 STEP = "step"
@@ -102,6 +103,7 @@ class Tally:
         self.tell: Callable[[Told], None] = self.told.append
         self.pending: dict[int, list[int | None]] = {}  # loader -> batches not yet trained on
         self.uses_loader = False  # and its batches can be counted
+        self._unfed = 0  # steps in a row that trained on no batch of a loader
         self._looked_at: int | None = None  # the loader whose last batch was only looked at
         self._last_loader: int | None = None
         self._trains = False  # a backward pass has been seen
@@ -114,8 +116,8 @@ class Tally:
         self.samples = 0
         self.idle_fetches = 0
         self._had_guests = False
-        self._forwards: dict[int, int] = {}
-        self._single: dict[int, int] = {}
+        self._passed_back = False
+        self._calls: dict[tuple[bool, bool], dict[int, int]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -147,20 +149,31 @@ class Tally:
         """A forward pass without gradients: what was fetched last may not be for training."""
         self._looked_at = self._last_loader
 
-    def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
-        """A training forward of one root module; `replay` when a closure repeats the same batch.
+    def forward(
+        self, module: int, samples: int | None, *, replay: bool, training: bool = True
+    ) -> None:
+        """A call of one root module with gradients; `replay` when a closure repeats the same batch.
 
         A single sample beside whole batches is not trained on: an agent picks what to do by it.
+        Nor is what it is called with in evaluation mode, where the same step has other calls.
         """
         if samples is None:
             return
-        forwards = self._single if samples == 1 else self._forwards
-        before = forwards.get(module, 0)
-        forwards[module] = max(before, samples) if replay else before + samples
+        calls = self._calls.setdefault((samples != 1, training), {})
+        before = calls.get(module, 0)
+        calls[module] = max(before, samples) if replay else before + samples
+
+    def _called_with(self) -> int | None:
+        """Where no loader tells: the root module called least saw each batch once."""
+        each: dict[int, int] = {}
+        for kind in sorted(self._calls):  # what says most about training comes last
+            each |= self._calls[kind]
+        return min(each.values(), default=None)
 
     def backward(self) -> list[int]:
         """Each loader's oldest batch is trained on now; returns the loaders, several if zipped."""
         self._looked_at = None
+        self._passed_back = True
         if not self._trains:  # nobody was seen to look at batches before the model was known
             self._begin_training()
         loaders = self._without_looks([key for key, batches in self.pending.items() if batches])
@@ -224,7 +237,8 @@ class Tally:
             elif what == BEGUN:
                 self._begin()
             elif what == CALLED:
-                self.forward(first, second, replay=flag)
+                module, training = first
+                self.forward(module, second, replay=flag, training=training)
             else:
                 steps.append(self._close(plain=True))
         self.told.clear()
@@ -240,9 +254,11 @@ class Tally:
     def _close(self, *, plain: bool) -> tuple[int | None, str]:
         """`plain`: nothing but training was seen when it ended; what is now, came later."""
         samples: int | None = self.samples or None
+        self._unfed = 0 if samples else self._unfed + self._passed_back
+        if self._unfed >= UNFED:  # batches that were kept are used again
+            self.uses_loader = False
         if samples is None and not self.uses_loader:
-            # No loader to count by: the root module called least saw each batch once.
-            samples = min({**self._single, **self._forwards}.values(), default=None)
+            samples = self._called_with()
         for loader, batches in self.pending.items():  # one may have been fetched ahead
             self.idle_fetches += max(0, len(batches) - 1)
             self.pending[loader] = batches[-1:]
