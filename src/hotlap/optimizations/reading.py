@@ -54,9 +54,12 @@ def loader(record: Record) -> Loader | None:
 
 
 def waits_on_storage(record: Record) -> bool:
-    """Whether what loads the samples mostly waits for them; False where that is not known."""
+    """Whether what loads the samples mostly waits for them; False where that is not known.
+
+    Workers that are done wait for no storage, however little they burn.
+    """
     burning = record.input_cpu_share
-    return burning is not None and burning < FETCHING_BELOW
+    return burning is not None and burning < FETCHING_BELOW and not hands_over(record)
 
 
 def restarts(record: Record) -> float:

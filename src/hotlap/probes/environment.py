@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 
@@ -69,3 +71,9 @@ def compile_seconds() -> float | None:
         if metrics.get(name):
             return float(sum(metrics[name]))
     return None
+
+
+def device_of(*parameters: Iterable[Any]) -> Any:
+    """The CUDA device of what is trained; None where it has none."""
+    tensors = chain.from_iterable(parameters)
+    return next((tensor.device for tensor in tensors if tensor.is_cuda), None)

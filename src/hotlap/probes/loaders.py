@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from hotlap.probes import places
@@ -31,7 +32,7 @@ class LoaderWatch:
         self.trained: dict[int, int] = {}  # id -> batches trained on
         self.facts: dict[int, dict[str, Any]] = {}
         self._elsewhere: set[int] = set()  # those whose batches another thread fetches
-        self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.wait_seconds = 0.0  # within phases windows, with the CPU the waiting thread burned
         self.wait_cpu_seconds = 0.0
         self._short = 0  # fetches in a row
@@ -80,7 +81,7 @@ class LoaderWatch:
         if iterator not in self.iterators:
             self._crews.append((id(loader), _workers(iterator)))
             del self._crews[:-MOST_CREWS]
-        self.iterators.add(iterator)
+        self.iterators[iterator] = id(loader)
         self.facts[id(loader)] = self.describe(loader)
 
     def fetched(self, loader: int, training: int | None) -> None:
@@ -119,14 +120,16 @@ class LoaderWatch:
         self._ready_before = _scheduled("thread-self")
         self._waited_before = (self.wait_seconds, self.wait_cpu_seconds)
 
-    def close_window(self) -> None:
+    def close_window(self, *, evaluating: float = 0.0) -> None:
+        """`evaluating`: seconds of the window in which nobody asked for batches to train on."""
         after = self._read_workers()
         wall = time.perf_counter() - self._window_start
+        training = set(self._serving(self.trained or None))
         for pid, (burned, making) in after.items():
-            if pid in self._window:
+            if pid in self._window and pid in training:
                 self.workers_cpu_seconds += min(wall, burned - self._window[pid][0])
                 self.workers_making_seconds += making - self._window[pid][1]
-                self.workers_wall_seconds += wall
+                self.workers_wall_seconds += max(0.0, wall - evaluating)
         self._window = {}
         self._read_crews()
         # On a busy machine a thread that has work waits for a core: that is not waiting on storage.
@@ -163,7 +166,16 @@ class LoaderWatch:
 
     def workers(self) -> list[int]:
         """The process numbers of those that serve loaders now."""
-        return [pid for iterator in list(self.iterators) for pid in _workers(iterator)]
+        return self._serving(None)
+
+    def _serving(self, loaders: Container[int] | None) -> list[int]:
+        """Those that serve these loaders; a loader that only evaluates leaves its own idle."""
+        return [
+            pid
+            for iterator, loader in list(self.iterators.items())
+            if loaders is None or loader in loaders
+            for pid in _workers(iterator)
+        ]
 
     def summary(self) -> list[dict[str, Any]]:
         """The loaders that were iterated, the one that fed most training first."""
@@ -270,6 +282,7 @@ def install(torch: Any, recorder: Recorder) -> None:
             return plain_iter(self)
         started = time.perf_counter()
         recorder.enter(INPUT)
+        recorder.loader_starts(self)
         inside.a_loader = True
         try:
             iterator = plain_iter(self)

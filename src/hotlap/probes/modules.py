@@ -77,6 +77,10 @@ class Roots:
             self._makeup = _makeup(living)
         return self._makeup
 
+    def in_training(self) -> bool:
+        """Whether none is in evaluation mode."""
+        return all(module.training for module in self.modules)
+
     def parameters(self) -> Iterable[Any]:
         for module in self.modules:
             yield from module.parameters()

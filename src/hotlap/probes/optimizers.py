@@ -67,3 +67,10 @@ def _describe(optimizer: Any, place: tuple[str, int, str] | None) -> dict[str, A
         "file": place[0] if place else None,
         "line": place[1] if place else None,
     }
+
+
+def trainable(tensors: Any) -> bool:
+    """Whether one of them is what somebody may train: a leaf that gradients are kept for."""
+    return any(
+        getattr(one, "is_leaf", False) and getattr(one, "requires_grad", False) for one in tensors
+    )

@@ -18,7 +18,7 @@ from hotlap.probes.memory import MemoryProbe
 from hotlap.probes.patches import Doors
 from hotlap.probes.sampling import Sampler
 from hotlap.probes.schedule import BARE, KERNELS, MEMORY, PHASES, WARMUP
-from hotlap.probes.steps import EVALUATION, STEP
+from hotlap.probes.steps import EPOCH, EVALUATION, RESUMED, STEP
 from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of_two, split
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Passes:
         self._rows: list[tuple[int | None, str, bool]] = []
         self._turns = 0
         self._marks: list[Mark] = []
+        self._place: tuple[int, list[Mark]] = (0, [])
         self.events: Events | None = None
         self.sampler: Sampler | None = None
         self.memory_probe: MemoryProbe | None = None
@@ -100,6 +101,30 @@ class Passes:
                 self._kernels.range("step")()
         else:
             self._marks.append((BOUNDARY, now, self.events() if self.events else None))
+
+    def keep_place(self) -> bool:
+        """Keeps where the step under way could be parted: a loader that trains is being started.
+
+        Returns whether it could: where no times are kept there is nothing to part.
+        """
+        if self._stage not in (WARMUP, BARE, PHASES) or self._recorder.capturing():
+            return False
+        if self._recorder.timing and self.timeline.watching:  # it has just begun to wait for input
+            marks = self.timeline.marks
+            self._place = (len(marks) - 1, [(BOUNDARY, *marks[-1][1:])])
+            return True
+        now, event = time.perf_counter_ns(), self.events() if self.events else None
+        self._place = (len(self.timeline.marks), [(BOUNDARY, now, event), (UNSEEN, now, event)])
+        return True
+
+    def part(self) -> int:
+        """Parts the step in two where the place was kept; tells when that was."""
+        at, marks = self._place
+        if self._recorder.timing:
+            self.timeline.marks[at:at] = marks
+        else:  # the ends of all steps before this one are there by now
+            self._marks.append(marks[0])
+        return marks[0][1]
 
     def ended_lap(self, now: int, event: Any, samples: int | None, kind: str) -> None:
         """A step that was only kept; where phases are told apart, the timeline knows its end."""
@@ -172,7 +197,8 @@ class Passes:
             if self.sampler is not None:
                 self.sampler.pause()
             self._doors.close()
-            recorder.loaders.close_window()
+            away = sum(last - first for first, last in self._evaluations(self.timeline.marks))
+            recorder.loaders.close_window(evaluating=away * 1e-9)
         elif stage == MEMORY and self.memory_probe is not None:
             self.memory = self.memory_probe.finish()
             self.memory_probe = None
@@ -190,8 +216,8 @@ class Passes:
             self.sampler.count(self._evaluations(marks))
         if marks and marks[-1][2] is not None:
             marks[-1][2].synchronize()
-        rows = []
-        for (samples, kind, disturbed), stretch in zip(self._rows, split(marks), strict=False):
+        rows: list[dict[str, Any]] = []
+        for (samples, kind, disturbed), stretch in zip(self._parts(), split(marks), strict=False):
             row: dict[str, Any] = {
                 "seconds": sum(stretch.values()),
                 "samples": samples,
@@ -200,18 +226,29 @@ class Passes:
             }
             if stage == PHASES and UNSEEN not in stretch:
                 row["phases"] = stretch
-                self._recorder.ledger.steps += 1
+            if kind == RESUMED:
+                row = joined(rows.pop(), row)
             rows.append(row)
+        self._recorder.ledger.steps += sum("phases" in row for row in rows)
         wall = [self._opened, time.time()]
         self.windows.append({"stage": stage, "wall": wall, "intervals": rows[:LONGEST_KEPT]})
         self._rows, self._marks = [], []
+
+    def _parts(self) -> list[tuple[int | None, str, bool]]:
+        """The steps, those that were parted as two: the evaluation, and what came after it."""
+        parts: list[tuple[int | None, str, bool]] = []
+        for row in self._rows:
+            if row[1] == RESUMED:
+                parts.append((None, EVALUATION, row[2]))
+            parts.append(row)
+        return parts
 
     def _evaluations(self, marks: list[Mark]) -> list[tuple[int, int]]:
         """When steps evaluated, unless most do: their lines are not those of a training step."""
         bounds = [now for phase, now, _ in marks if phase == BOUNDARY]
         found = [
             span
-            for (_, kind, _), span in zip(self._rows, pairwise(bounds), strict=False)
+            for (_, kind, _), span in zip(self._parts(), pairwise(bounds), strict=False)
             if kind == EVALUATION
         ]
         return found if 2 * len(found) < len(self._rows) else []
@@ -232,3 +269,14 @@ class Passes:
             self._kernels = None
         if self.sampler is not None:
             self.sampler.finish()
+
+
+def joined(evaluation: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
+    """One step of both parts, with the later one apart: that is the start of an epoch."""
+    parts = (evaluation, training)
+    row = {**training, "kind": EVALUATION, "seconds": sum(one["seconds"] for one in parts)}
+    row.pop("phases", None)
+    if all("phases" in one for one in parts):
+        names = dict.fromkeys(name for one in parts for name in one["phases"])
+        row["phases"] = {name: sum(one["phases"].get(name, 0.0) for one in parts) for name in names}
+    return {**row, "resumed": {**training, "kind": EPOCH}}

@@ -22,10 +22,10 @@ from hotlap.probes.ledger import Ledger
 from hotlap.probes.loaders import LoaderWatch, asked_for
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
-from hotlap.probes.optimizers import Optimizers
+from hotlap.probes.optimizers import Optimizers, trainable
 from hotlap.probes.passes import Passes
 from hotlap.probes.schedule import BARE, DONE, PHASES, Schedule
-from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, TRAINED, Rounds, Tally
+from hotlap.probes.steps import CALLED, EVALUATION, FETCHED, LOOKED, RESUMED, TRAINED, Rounds, Tally
 from hotlap.probes.timeline import BACKWARD, FORWARD, OPTIMIZER
 from hotlap.probes.uses import Uses
 from hotlap.probes.workers import Notes
@@ -38,12 +38,6 @@ MOST_TOLD = 10_000
 
 def ignore(phase: str) -> None:
     """What stands for `enter` and `leave` where phases are not told apart."""
-
-
-def _leaves(tensors: Any) -> bool:
-    return any(
-        getattr(one, "is_leaf", False) and getattr(one, "requires_grad", False) for one in tensors
-    )
 
 
 class Recorder:
@@ -90,9 +84,7 @@ class Recorder:
         self._thread: int | None = None
         self._rounds = Rounds()
         self._tally = Tally(self.loaders.trained_on, self.loaders.not_trained_on)
-        self._in_forward = False
-        self.in_optimizer = False
-        self._in_backward = False
+        self._in_forward = self.in_optimizer = self._in_backward = False
         self._owed = False
         self.steps_in_backward = False
         self.steps_by_gradient = False  # torch.autograd.grad is what trains
@@ -100,7 +92,7 @@ class Recorder:
         self._last = 0
         self._disturbed = True
         self._written = 0  # when the files were last brought up to date
-        self._finished = False
+        self.finished = False
 
     # What the hooks call -------------------------------------------------------------------
 
@@ -123,11 +115,22 @@ class Recorder:
         if self.unit == "backward":  # it was a warm-up by hand: start over with the real steps
             self.restart()
 
+    def loader_starts(self, loader: Any) -> None:
+        """Where an evaluation came before it in this step, from here on it is training again."""
+        if self._tally.resumed or not (self._tally.evaluated or self._looks_into_batches()):
+            return
+        trains = id(loader) in self.loaders.trained and self.mine() and self._is_grad_enabled()
+        if trains and self.roots.in_training() and self.passes.keep_place():
+            self._tally.resume()
+
+    def _looks_into_batches(self) -> bool:
+        """Whether an evaluation may be known by what becomes of its batches, and only later."""
+        return self.schedule.stage != BARE and self.passes.timeline.watching
+
     def loader_started(self, loader: Any, iterator: Any, seconds: float) -> None:
         self.times.setdefault("first_iterator", time.time() - seconds)
         self._tally.loader_started = True
-        looked_at = self.schedule.stage != BARE and self.passes.timeline.watching
-        if not looked_at and id(loader) not in self.loaders.trained:
+        if not self._looks_into_batches() and id(loader) not in self.loaders.trained:
             self.evaluation_begins()
         try:
             iterator._hotlap_loader = id(loader)
@@ -137,7 +140,7 @@ class Recorder:
             self.note("loader", problem)
 
     def evaluation_begins(self) -> None:
-        self._tally.evaluated = True
+        self._tally.evaluate()
 
     def fetched(self, iterator: Any, batch: Any) -> None:
         samples = None
@@ -159,7 +162,8 @@ class Recorder:
             return inner(*args, **kwargs)
         if not self._is_grad_enabled():
             self._tally.tell((LOOKED, None, None, False))
-            self._tally.evaluated |= not module.training
+            if not module.training:
+                self._tally.evaluate()
         elif self.laps is None or not self._tally.uses_loader:
             self._training_forward(module, args, kwargs)
         self._in_forward = True
@@ -177,7 +181,9 @@ class Recorder:
         try:
             if not self._tally.uses_loader:
                 samples = samples_passed(args, kwargs, module)
-                self._tally.tell((CALLED, id(module), samples, self.in_optimizer))
+                self._tally.tell(
+                    (CALLED, (id(module), module.training), samples, self.in_optimizer)
+                )
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.forward_begins()
         except Exception as problem:
@@ -185,7 +191,7 @@ class Recorder:
 
     def gradient(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
         """torch.autograd.grad: a backward pass, but only where nothing else can be what trains."""
-        if self.optimizers or self._calls_backward or self._in_backward or not _leaves(args[3]):
+        if self.optimizers or self._calls_backward or self._in_backward or not trainable(args[3]):
             return plain(tensors, *args, **kwargs)
         self.steps_by_gradient = True
 
@@ -233,7 +239,7 @@ class Recorder:
             if "first_backward" not in self.times:
                 self.times["first_backward"] = time.time()
             self._disturbed |= self.roots.find_once()
-            if self.losses is not None and not self._finished:
+            if self.losses is not None and not self.finished:
                 self.losses.keep(tensors)
             if self.passes.memory_probe is not None:
                 self.passes.memory_probe.backward_begins()
@@ -290,7 +296,7 @@ class Recorder:
 
     def _look_ahead(self, optimizer: Any) -> None:
         """Most steps of a window are like the one before and cannot end it."""
-        if self.schedule.stage not in (BARE, PHASES) or self._disturbed or self._finished:
+        if self.schedule.stage not in (BARE, PHASES) or self._disturbed or self.finished:
             return
         if self._rounds.only is None or self.steps_in_backward or self.steps < 6:
             return
@@ -318,7 +324,7 @@ class Recorder:
             self._last = now
 
     def _step_ended(self) -> None:
-        if self._finished or self.capturing():
+        if self.finished or self.capturing():
             return
         try:
             self._boundary()
@@ -335,7 +341,9 @@ class Recorder:
             self._first_step()
             self._last = time.perf_counter_ns()
             return
-        self.evaluations += kind == EVALUATION
+        self.evaluations += kind in (EVALUATION, RESUMED)
+        if kind == RESUMED:
+            self._last = self.passes.part()
         disturbed = self.passes.ended_step(samples, kind, self._disturbed, now)
         seconds, counts = (now - self._last) * 1e-9, not disturbed and kind != EVALUATION
         self._last, self._disturbed = now, False
@@ -350,7 +358,7 @@ class Recorder:
             self._last, self._disturbed = time.perf_counter_ns(), True
         elif now - self._written > SECOND:
             self._written = now
-            writing.progress(self.folder, self.pid, self._progress())
+            writing.progress(self.folder, self.pid, summary.progress(self))
         if self.passes.memory_probe is not None and not counts:
             self.passes.memory_probe.begin()
         if self.steps < 6:
@@ -358,8 +366,7 @@ class Recorder:
 
     def _first_step(self) -> None:
         self.times["first_step"] = time.time()
-        trained = [*self.optimizers.parameters(), *self.roots.parameters()]
-        self.device = next((tensor.device for tensor in trained if tensor.is_cuda), None)
+        self.device = environment.device_of(self.optimizers.parameters(), self.roots.parameters())
         self.passes.begin(self.device, self._thread or get_ident())
         self._save()
 
@@ -370,7 +377,7 @@ class Recorder:
             self.problems.append(f"{where}: {type(problem).__name__}: {problem}"[:500])
 
     def _finish(self) -> None:
-        self._finished = True
+        self.finished = True
         try:
             self.passes.shut()
         finally:
@@ -378,7 +385,7 @@ class Recorder:
 
     def at_exit(self) -> None:
         """The command ended before the measurement did: keep what there is."""
-        if self.pid != os.getpid() or not self.steps or self._finished:
+        if self.pid != os.getpid() or not self.steps or self.finished:
             return
         try:
             self.catch_up()
@@ -387,14 +394,7 @@ class Recorder:
             self.note("exit", problem)
         self._save(ended=True)
 
-    def _progress(self) -> dict[str, Any]:
-        return {
-            "stage": "done" if self._finished else self.schedule.stage,
-            "steps": self.steps,
-            "step_seconds": self.schedule.step_seconds,
-        }
-
     def _save(self, *, final: bool = False, ended: bool = False) -> None:
         self._written = time.perf_counter_ns()
         writing.record(self.folder, self.pid, summary.of(self, complete=final, ended=ended))
-        writing.progress(self.folder, self.pid, self._progress())
+        writing.progress(self.folder, self.pid, summary.progress(self))

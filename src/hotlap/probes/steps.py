@@ -14,11 +14,15 @@ from hotlap.probes.company import Company
 
 HISTORY = 64
 ENOUGH_TO_TELL = 48
+UNFED = 2  # steps in a row without a batch: from there on no loader feeds them
 AHEAD = 2  # batches: more are fetched before the first step by an evaluation only
 
 STEP = "step"
 EPOCH = "epoch"  # a loader was started anew within the step
 EVALUATION = "evaluation"  # the model was evaluated within the step
+RESUMED = (
+    "resumed"  # and then a loader that trains was started: from there on it is an epoch's start
+)
 
 
 class Rounds:
@@ -74,6 +78,7 @@ class Rounds:
 
 Told = tuple[str, Any, Any, bool]  # the last: fetched without gradients, or called as a replay
 FETCHED, TRAINED, LOOKED, CALLED, ENDED = "fetched", "trained", "looked", "called", "ended"
+BEGUN = "begun"  # the training of an epoch
 
 
 class Tally:
@@ -98,19 +103,35 @@ class Tally:
         self.tell: Callable[[Told], None] = self.told.append
         self.pending: dict[int, list[int | None]] = {}  # loader -> batches not yet trained on
         self.uses_loader = False  # and its batches can be counted
+        self._unfed = 0  # steps in a row that trained on no batch of a loader
         self._looked_at: int | None = None  # the loader whose last batch was only looked at
         self._last_loader: int | None = None
         self._trains = False  # a backward pass has been seen
         self.loader_started = False
         self.evaluated = False
+        self.resumed = False  # a loader that trains was started, and no evaluation seen since
         self._start()
 
     def _start(self) -> None:
         self.samples = 0
         self.idle_fetches = 0
         self._had_guests = False
-        self._forwards: dict[int, int] = {}
-        self._single: dict[int, int] = {}
+        self._passed_back = False
+        self._calls: dict[tuple[bool, bool], dict[int, int]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """What was fetched from here on and not trained on yet, and what was trained on."""
+        self._unused: Counter[int] = Counter()
+        self._used: set[int] = set()
+
+    def evaluate(self) -> None:
+        self.evaluated, self.resumed = True, False
+
+    def resume(self) -> None:
+        """A loader that trains is started, as for an epoch of training."""
+        self.resumed = True
+        self.tell((BEGUN, None, None, False))
 
     def fetched(self, samples: int | None, loader: int, *, blind: bool = False) -> None:
         """`blind`: while gradients were disabled, as an evaluation does."""
@@ -121,26 +142,38 @@ class Tally:
             self._drop(loader)  # it served something else until now
             self._blind ^= {loader}
         self.pending.setdefault(loader, []).append(samples)
+        self._unused[loader] += 1
         self._last_loader = loader
 
     def looked(self) -> None:
         """A forward pass without gradients: what was fetched last may not be for training."""
         self._looked_at = self._last_loader
 
-    def forward(self, module: int, samples: int | None, *, replay: bool) -> None:
-        """A training forward of one root module; `replay` when a closure repeats the same batch.
+    def forward(
+        self, module: int, samples: int | None, *, replay: bool, training: bool = True
+    ) -> None:
+        """A call of one root module with gradients; `replay` when a closure repeats the same batch.
 
         A single sample beside whole batches is not trained on: an agent picks what to do by it.
+        Nor is what it is called with in evaluation mode, where the same step has other calls.
         """
         if samples is None:
             return
-        forwards = self._single if samples == 1 else self._forwards
-        before = forwards.get(module, 0)
-        forwards[module] = max(before, samples) if replay else before + samples
+        calls = self._calls.setdefault((samples != 1, training), {})
+        before = calls.get(module, 0)
+        calls[module] = max(before, samples) if replay else before + samples
+
+    def _called_with(self) -> int | None:
+        """Where no loader tells: the root module called least saw each batch once."""
+        each: dict[int, int] = {}
+        for kind in sorted(self._calls):  # what says most about training comes last
+            each |= self._calls[kind]
+        return min(each.values(), default=None)
 
     def backward(self) -> list[int]:
         """Each loader's oldest batch is trained on now; returns the loaders, several if zipped."""
         self._looked_at = None
+        self._passed_back = True
         if not self._trains:  # nobody was seen to look at batches before the model was known
             self._begin_training()
         loaders = self._without_looks([key for key, batches in self.pending.items() if batches])
@@ -150,6 +183,8 @@ class Tally:
         self._show_out(guests)
         for loader in loaders:
             samples = self.pending[loader].pop(0)
+            self._unused[loader] -= 1
+            self._used.add(loader)
             self.uses_loader |= samples is not None
             self.samples += samples or 0
             if self._on_trained is not None:
@@ -199,8 +234,11 @@ class Tally:
                 self.backward()
             elif what == LOOKED:
                 self.looked()
+            elif what == BEGUN:
+                self._begin()
             elif what == CALLED:
-                self.forward(first, second, replay=flag)
+                module, training = first
+                self.forward(module, second, replay=flag, training=training)
             else:
                 steps.append(self._close(plain=True))
         self.told.clear()
@@ -210,25 +248,32 @@ class Tally:
         """Ends the step: its samples (None when unknown) and its kind."""
         self.closed()
         ended = self._close(plain=False)
-        self.loader_started = self.evaluated = False
+        self.loader_started = self.evaluated = self.resumed = False
         return ended
 
     def _close(self, *, plain: bool) -> tuple[int | None, str]:
         """`plain`: nothing but training was seen when it ended; what is now, came later."""
         samples: int | None = self.samples or None
+        self._unfed = 0 if samples else self._unfed + self._passed_back
+        if self._unfed >= UNFED:  # batches that were kept are used again
+            self.uses_loader = False
         if samples is None and not self.uses_loader:
-            # No loader to count by: the root module called least saw each batch once.
-            samples = min({**self._single, **self._forwards}.values(), default=None)
+            samples = self._called_with()
         for loader, batches in self.pending.items():  # one may have been fetched ahead
             self.idle_fetches += max(0, len(batches) - 1)
             self.pending[loader] = batches[-1:]
         started = self.loader_started and not plain
         evaluated = (self.evaluated and not plain) or (started and self._had_guests)
         if evaluated or self.idle_fetches >= 2:
-            kind = EVALUATION
+            kind = RESUMED if self.resumed and not plain and self._only_trains() else EVALUATION
         elif started:
             kind = EPOCH
         else:
             kind = STEP
         self._start()
         return samples, kind
+
+    def _only_trains(self) -> bool:
+        """Whether what was fetched since the epoch began is trained on; one may be ahead."""
+        fetched = self._unused.items()
+        return all(unused <= 1 and loader in self._used for loader, unused in fetched)

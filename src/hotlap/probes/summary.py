@@ -45,6 +45,15 @@ def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
     }
 
 
+def progress(recorder: Recorder) -> dict[str, Any]:
+    """How far it is, for those who wait for it."""
+    return {
+        "stage": "done" if recorder.finished else recorder.schedule.stage,
+        "steps": recorder.steps,
+        "step_seconds": recorder.schedule.step_seconds,
+    }
+
+
 def _losses(recorder: Recorder) -> list[float | None]:
     try:
         return recorder.losses.values() if recorder.losses is not None else []

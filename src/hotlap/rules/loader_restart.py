@@ -3,6 +3,7 @@
 ## What it finds
 Steps in which a DataLoader with workers was started that cost more than 5 % of the training time.
 Where every step starts it, that is the wait for its first batch, less what making batches took.
+An evaluation between two epochs is not part of it.
 
 ## Why it matters
 Every epoch starts all workers and waits for the first batch again; spawned workers import

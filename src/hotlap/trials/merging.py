@@ -27,15 +27,14 @@ from hotlap.records import (
     Wait,
 )
 from hotlap.trials.raw import Raw
+from hotlap.trials.rows import counted, epoch_start, kept, starting, trained
 
 SLOWEST_COUNTS_FROM = 0.1  # of the step
-TRAINING_FROM = 0.1  # of the steps; where fewer are without evaluation, it is part of the step
-STARTING_COUNTS_FROM = 0.1  # of the training time
 
 
 def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]]) -> Record | None:
     """One record: rank 0's (or that of the process with most steps), with all ranks in it."""
-    measured = [raw for raw in raws if _counted(raw)]
+    measured = [raw for raw in raws if counted(raw)]
     if not measured:
         return None
     distributed = _one_world(measured)
@@ -56,9 +55,9 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         usage=_usage(main, telemetry),
         kernels=kernels,
         loaders=tuple(msgspec.convert(loader, Loader) for loader in main["loaders"]),
-        epoch_start_seconds=_epoch_start(main)[0],
-        epoch_start_share=_epoch_start(main)[1],
-        starting_share=_starting(main)[0],
+        epoch_start_seconds=epoch_start(main)[0],
+        epoch_start_share=epoch_start(main)[1],
+        starting_share=starting(main)[0],
         input_cpu_share=_input_cpu(main),
         input_making_share=main["input_cpu"].get("workers_making_share"),
         lines={
@@ -72,7 +71,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         ranks=ranks,
         # Always of the same rank, so that two runs can be compared.
         losses=tuple(_first(measured)["losses"]),
-        step_seconds=tuple(row["seconds"] for row in _rows(main, "bare", "warmup")),
+        step_seconds=tuple(row["seconds"] for row in kept(main, "bare", "warmup")),
         environment={**main["environment"], **machine.describe(), "world_size": len(measured)},
         ending=ending,
         problems=tuple(main["problems"]),
@@ -121,50 +120,10 @@ def _rank_order(raw: Raw) -> int:
     return rank if isinstance(rank, int) else 0
 
 
-def _rows(raw: Raw, *stages: str) -> list[Raw]:
-    return [
-        row for window in raw["windows"] if window["stage"] in stages for row in window["intervals"]
-    ]
-
-
-def _counted(raw: Raw, stage: str = "bare") -> list[Raw]:
-    """The intervals that stand for training: undisturbed, without evaluation.
-
-    The windows that agreed are preferred to those before them. A run too short for a bare window
-    is judged by whatever intervals there are after the first.
-    """
-    windows = [window for window in raw["windows"] if window["stage"] == stage]
-    if stage == "bare" and raw["settled"]:
-        windows = windows[-3:]
-    rows = [row for window in windows for row in window["intervals"] if not row["disturbed"]]
-    if not rows and stage == "bare":
-        rows = _rows(raw, "warmup", "bare", "phases")
-    trained = _trained(rows)
-    plain = [row for row in trained if row["kind"] != "epoch"]
-    # Epochs of a few batches: then starting the loader is part of what a step costs.
-    starting = _extra_seconds(trained) / max(1e-9, sum(row["seconds"] for row in trained))
-    return trained if starting >= STARTING_COUNTS_FROM or not plain else plain
-
-
-def _trained(rows: list[Raw]) -> list[Raw]:
-    """Without those that evaluated, unless nearly all do: as reinforcement learning plays."""
-    found = [row for row in rows if row["kind"] != "evaluation"]
-    return found if len(found) >= TRAINING_FROM * len(rows) else rows
-
-
-def _extra_seconds(rows: Sequence[Raw]) -> float:
-    """What starting loaders added to these steps, over what the other steps take."""
-    starts: list[float] = [row["seconds"] for row in rows if row["kind"] == "epoch"]
-    plain: list[float] = [row["seconds"] for row in rows if row["kind"] == "step"]
-    if not starts or not plain:
-        return sum(starts)
-    return max(0.0, sum(starts) - len(starts) * stats.mean(plain))
-
-
 def _step(raw: Raw) -> Step:
-    rows = _counted(raw)
+    rows = counted(raw)
     seconds = [row["seconds"] for row in rows]
-    watched = [row["seconds"] for row in _counted(raw, "phases") if row.get("phases")]
+    watched = [row["seconds"] for row in counted(raw, "phases") if row.get("phases")]
     return Step(
         median_seconds=stats.median(seconds),
         mean_seconds=stats.mean(seconds),
@@ -182,12 +141,12 @@ def _step(raw: Raw) -> Step:
 
 def _samples(raw: Raw) -> tuple[float | None, float | None]:
     """(in a step, in a second) of one process. The bare pass does not look into batches."""
-    rows = _trained(_rows(raw, "warmup", "bare", "phases"))
+    rows = trained(kept(raw, "warmup", "bare", "phases"))
     samples = [float(row["samples"]) for row in rows if row["samples"]]
-    looked_into = [bool(row["samples"]) for row in _counted(raw, "phases") if row.get("phases")]
+    looked_into = [bool(row["samples"]) for row in counted(raw, "phases") if row.get("phases")]
     if not samples or 2 * sum(looked_into) < len(looked_into):  # only the first steps told
         return None, None
-    seconds = stats.mean([row["seconds"] for row in _counted(raw)])
+    seconds = stats.mean([row["seconds"] for row in counted(raw)])
     return stats.median(samples), stats.mean(samples) / seconds if seconds > 0 else None
 
 
@@ -206,7 +165,7 @@ def _total_samples(
 
 def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str, Phase]:
     """Each phase's share of the time in the phases pass, laid over the bare step."""
-    rows = _typical([row for row in _counted(raw, "phases") if row.get("phases")])
+    rows = _typical([row for row in counted(raw, "phases") if row.get("phases")])
     if not rows:
         return {name: Phase(seconds=None, share=None) for name in PHASES}
     sums: dict[str, float] = {}
@@ -339,39 +298,6 @@ def _waits(raw: Raw, step: Step) -> tuple[Wait, ...]:
     )
 
 
-def _epoch_start(raw: Raw) -> tuple[float | None, float | None]:
-    """What a step costs more when a loader is started in it, and its share of training time."""
-    share, rows = _starting(raw)
-    if not share:
-        return None, None
-    if share == 1:
-        return _each_start(raw)
-    extra = _extra_seconds(rows)
-    return extra / (share * len(rows)), extra / sum(row["seconds"] for row in rows)
-
-
-def _starting(raw: Raw) -> tuple[float | None, list[Raw]]:
-    """The share of the steps in which a loader was started, and these steps."""
-    rows = [
-        row
-        for row in _rows(raw, "bare", "phases")
-        if not row["disturbed"] and row["kind"] != "evaluation"
-    ]
-    starts = sum(row["kind"] == "epoch" for row in rows)
-    return (starts / len(rows) if rows else None), rows
-
-
-def _each_start(raw: Raw) -> tuple[float | None, float | None]:
-    """Where every step starts workers: the wait for input that is not for making batches."""
-    making = raw["input_cpu"].get("new_workers_making_seconds")
-    rows = [row for row in _counted(raw, "phases") if row.get("phases")]
-    if making is None or not rows:
-        return None, None
-    waits = [max(0.0, row["phases"].get("input", 0.0) - making) for row in rows]
-    share = sum(waits) / max(1e-9, sum(row["seconds"] for row in rows))
-    return share * stats.mean([row["seconds"] for row in _counted(raw)]), share
-
-
 def _input_cpu(raw: Raw) -> float | None:
     if raw.get("input_elsewhere"):
         return None
@@ -381,7 +307,7 @@ def _input_cpu(raw: Raw) -> float | None:
 
 
 def _rank(raw: Raw) -> Rank:
-    rows = [row["phases"] for row in _counted(raw, "phases") if row.get("phases")]
+    rows = [row["phases"] for row in counted(raw, "phases") if row.get("phases")]
     # Their mean: what one rank does every few steps keeps the others waiting as well.
     whole = stats.mean([sum(row.values()) for row in rows]) if rows else None
     backward = stats.mean([row.get("backward", 0.0) for row in rows]) if rows else 0.0

@@ -41,6 +41,7 @@ class _Interval(msgspec.Struct):
     kind: str
     disturbed: bool
     phases: dict[str, float] = {}
+    resumed: _Interval | None = None  # what came after an evaluation: the start of an epoch
 
 
 class _Window(msgspec.Struct):

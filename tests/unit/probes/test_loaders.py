@@ -124,10 +124,55 @@ def test_workers_that_vanish_within_a_window_are_left_out():
     watch = LoaderWatch()
     iterator = Iterator()
     iterator._workers = [SimpleNamespace(pid=None), SimpleNamespace(pid=2**22 + 1)]
-    watch.iterators.add(iterator)
+    watch.iterators[iterator] = 7
     watch.open_window()
     watch.close_window()
     assert watch.split()["workers_cpu_share"] is None
+
+
+def over_a_window(watch, clock, monkeypatch, *, seconds, making, evaluating=0.0):
+    """A window of so many seconds, in which each worker made batches for as long as is told."""
+    monkeypatch.setattr("hotlap.probes.loaders.time.perf_counter", lambda: clock[0])
+    read = iter([dict.fromkeys(making, (0.0, 0.0)), {pid: (0.0, s) for pid, s in making.items()}])
+    monkeypatch.setattr(watch, "_read_workers", lambda: next(read))
+    watch.open_window()
+    clock[0] += seconds
+    watch.close_window(evaluating=evaluating)
+    return watch.split()["workers_making_share"]
+
+
+def serving(watch, loader, *pids):
+    iterator = Iterator()
+    iterator._workers = [SimpleNamespace(pid=pid) for pid in pids]
+    watch.started(loader, iterator, 0.0)
+    return iterator
+
+
+def test_idle_workers_of_a_loader_that_only_evaluates_do_not_count(monkeypatch):
+    watch, training, evaluation = LoaderWatch(), Loader(), Loader()
+    kept = [serving(watch, training, 41, 42), serving(watch, evaluation, 43, 44, 45)]
+    making = {41: 9.0, 42: 9.0, 43: 0.0, 44: 0.0, 45: 0.0}
+    watch.trained_on(id(training))
+    share = over_a_window(watch, [0.0], monkeypatch, seconds=10.0, making=making)
+    assert share == pytest.approx(0.9)
+    assert watch.workers() == [41, 42, 43, 44, 45]
+    assert kept
+
+
+def test_where_nobody_knows_what_is_trained_on_all_workers_count(monkeypatch):
+    watch = LoaderWatch()
+    kept = serving(watch, Loader(), 41)
+    assert over_a_window(watch, [0.0], monkeypatch, seconds=10.0, making={41: 5.0}) == 0.5
+    assert kept
+
+
+def test_workers_that_wait_for_an_evaluation_to_end_are_not_idle(monkeypatch):
+    watch, training = LoaderWatch(), Loader()
+    kept = serving(watch, training, 41)
+    watch.trained_on(id(training))
+    found = over_a_window(watch, [0.0], monkeypatch, seconds=10.0, making={41: 4.0}, evaluating=6.0)
+    assert found == pytest.approx(1.0)
+    assert kept
 
 
 def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_python):
@@ -147,6 +192,7 @@ def test_installing_keeps_the_loaders_signature_and_everything_made_with_it(in_p
             loaders = loaders.LoaderWatch()
             def enter(self, phase): pass
             def leave(self, phase): pass
+            def loader_starts(self, loader): pass
             def fetched(self, iterator, batch): self.fetches += 1
             def loader_started(self, loader, iterator, seconds):
                 self.starts += 1

@@ -255,6 +255,51 @@ def test_once_a_loader_feeds_training_the_forwards_no_longer_count():
     assert tally.close() == (None, STEP)
 
 
+def test_batches_that_are_kept_and_used_again_are_counted_by_what_the_model_is_called_with():
+    tally = Tally()
+    for _ in range(3):
+        tally.fetched(8, loader=7)
+    for expected in (8, 8, None, 8, 8):  # the last of the first three is still at hand
+        tally.forward(1, 8, replay=False)
+        tally.backward()
+        assert tally.close()[0] == expected
+    assert not tally.uses_loader
+    tally.fetched(5, loader=7)
+    tally.forward(1, 8, replay=False)
+    tally.backward()
+    assert tally.close() == (5, STEP)
+    assert tally.uses_loader
+
+
+def test_steps_that_nobody_looked_into_do_not_say_that_no_loader_feeds_them():
+    tally = Tally()
+    tally.fetched(8, loader=7)
+    tally.backward()
+    for _ in range(9):
+        tally.close()
+    assert tally.uses_loader
+
+
+def test_calls_in_evaluation_mode_do_not_count_beside_those_in_training_mode():
+    tally = Tally()
+    tally.forward(1, 2708, replay=False, training=False)  # after the step before
+    tally.forward(1, 2708, replay=False)
+    tally.backward()
+    assert tally.close() == (2708, STEP)
+    for _ in range(2):  # it is trained like that, with its statistics frozen
+        tally.tell((CALLED, (1, False), 16, False))
+        tally.tell((TRAINED, None, None, False))
+    assert tally.close() == (32, STEP)
+
+
+def test_whole_batches_count_before_single_samples_in_whatever_mode():
+    tally = Tally()
+    tally.forward(1, 64, replay=False, training=False)
+    for _ in range(5):
+        tally.forward(1, 1, replay=False)
+    assert tally.close() == (64, STEP)
+
+
 @pytest.mark.parametrize("replay", [True, False])
 def test_a_forward_of_unknown_size_changes_nothing(replay):
     tally = Tally()
@@ -291,7 +336,7 @@ def test_what_was_told_after_the_last_end_belongs_to_the_step_under_way():
 
 def test_calls_and_looks_can_be_told_too():
     tally = Tally()
-    tally.tell((CALLED, 7, 16, False))
+    tally.tell((CALLED, (7, True), 16, False))
     assert tally.close() == (16, STEP)
     tally.tell((FETCHED, 8, 1, False))
     tally.tell((LOOKED, None, None, False))

@@ -81,7 +81,7 @@ class Sleeping(torch.utils.data.Dataset):
                 Sleeping(), batch_size=4, num_workers=1, multiprocessing_context="{context}"
             )
             batches = iter(loader)
-            watch.iterators.add(batches)
+            watch.iterators[batches] = id(loader)
             next(batches)
             watch.open_window()
             next(batches)

@@ -47,6 +47,8 @@ def test_workers_that_are_done_are_said_to_hand_batches_over():
     done = msgspec.structs.replace(waits, input_making_share=0.1)
     assert judge(done).detail == "transforming"
     assert "hand batches over" in judge(done).sentence
+    idle = msgspec.structs.replace(done, input_cpu_share=0.1)  # a sleep, or nothing at all
+    assert judge(idle).detail == "transforming"
     alone = msgspec.structs.replace(loader, workers=0)
     assert "hand" not in judge(msgspec.structs.replace(done, loaders=(alone,))).sentence
 

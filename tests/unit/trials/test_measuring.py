@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raws import merged, raw
+from raws import LOADER, merged, raw
 
 from hotlap.recipes import Recipe
 from hotlap.trials import measuring
@@ -152,6 +152,17 @@ def test_starting_an_epoch_is_not_part_of_a_plain_step() -> None:
     mixed["intervals"] += window("bare", 3.0, kind="epoch")["intervals"]
     one = {"windows": [mixed], "settled": False}
     assert measuring._window_means(one) == pytest.approx([0.01])
+
+
+def test_a_start_after_an_evaluation_is_spread_over_its_epoch(folder: TrialFolder) -> None:
+    bare = window("bare", *[1.0] * 7)
+    evaluated, later = window("bare", 50.0, kind="evaluation"), window("bare", 5.0, kind="epoch")
+    (whole,), (start,) = evaluated["intervals"], later["intervals"]
+    bare["intervals"].insert(0, {**whole, "resumed": start})
+    one = raw(bare, loaders=[{**LOADER, "batches": 8}])
+    outcome = Outcome(code=0, stopped="enough", seconds=9.0)
+    measured = Measured(outcome=outcome, record=merged(one), raws=[one], applied={}, refused={})
+    assert measuring.as_run(measured, folder, cold=False).step_seconds == 1.5
 
 
 def test_a_start_in_every_step_is_counted_once(folder: TrialFolder) -> None:

@@ -70,6 +70,36 @@ def test_with_epochs_of_a_few_batches_evaluation_still_does_not_count():
     assert record.epoch_start_share == pytest.approx(3 / 5)
 
 
+def after_evaluation(seconds, later, **changes):
+    """A step that evaluated between two epochs; `later`: seconds since the next one began."""
+    made = row(seconds, kind="evaluation", **changes)
+    return {**made, "resumed": row(later, kind="epoch", **changes)}
+
+
+def test_starting_a_loader_after_an_evaluation_counts_without_the_evaluation():
+    epoch = [after_evaluation(50.0, 4.0), *[row(1.0)] * 7]
+    record = merged(raw(window("bare", *epoch * 3)))
+    assert record.starting_share == pytest.approx(1 / 8)
+    assert record.epoch_start_seconds == pytest.approx(3.0)
+    assert record.epoch_start_share == pytest.approx(3 / 11)
+    assert record.step.mean_seconds == pytest.approx(11 / 8)
+    assert record.step.samples_per_second == pytest.approx(32 * 8 / 11)
+
+
+def test_the_phases_after_an_evaluation_are_those_of_a_step():
+    later = {**after_evaluation(50.0, 4.0), "phases": {"input": 25.0, "other": 25.0}}
+    later["resumed"]["phases"] = {"input": 4.0}
+    plain = row(1.0, phases={"forward": 1.0})
+    record = merged(raw(window("bare", row(1.0)), window("phases", later, *[plain] * 4)))
+    assert record.phases["input"].share == pytest.approx(0.5)
+
+
+def test_where_nearly_every_step_evaluates_it_stays_part_of_the_step():
+    record = merged(raw(window("bare", *[after_evaluation(50.0, 4.0)] * 20)))
+    assert record.step.median_seconds == 50.0
+    assert record.starting_share is None
+
+
 def test_where_every_step_starts_a_loader_there_is_nothing_to_compare_with():
     record = merged(raw(window("bare", row(kind="epoch"), row(kind="epoch"))))
     assert record.step.count == 2
