@@ -20,9 +20,7 @@ AHEAD = 2  # batches: more are fetched before the first step by an evaluation on
 STEP = "step"
 EPOCH = "epoch"  # a loader was started anew within the step
 EVALUATION = "evaluation"  # the model was evaluated within the step
-RESUMED = (
-    "resumed"  # and then a loader that trains was started: from there on it is an epoch's start
-)
+RESUMED = "resumed"  # and then a loader that trains was started, as for an epoch
 
 
 class Rounds:
