@@ -84,16 +84,19 @@ def run(
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
         terminal = stack.enter_context(terminals.opened(folder.output))
-        supervisor = stack.enter_context(
-            _Supervisor(
-                command,
-                folder,
-                working=working,
-                in_place=in_place,
-                terminal=terminal,
-                variables=changes.variables if changes else {},
+        with _undisturbed() as early:  # it must not be started and left
+            supervisor = stack.enter_context(
+                _Supervisor(
+                    command,
+                    folder,
+                    working=working,
+                    in_place=in_place,
+                    terminal=terminal,
+                    variables=changes.variables if changes else {},
+                )
             )
-        )
+        for number in early:
+            signal.raise_signal(number)
         covered = _heard(supervisor.answer(), folder)
         refused = None if in_place else covered["reason"]
         if refused:
@@ -162,7 +165,7 @@ def _heard(answer: dict[str, Any], folder: TrialFolder) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[list[int]]:
-    """Stopping takes seconds at most: a second Ctrl-C must not cut it short and leave things.
+    """Starting and stopping take seconds at most: Ctrl-C must not cut them short and leave things.
 
     Yields the signals that came meanwhile, for whoever comes after to heed.
     """

@@ -52,6 +52,20 @@ def is_gone(pid):
     return bool(ready)
 
 
+def test_ctrl_c_while_it_is_started_leaves_nothing(start, monkeypatch):
+    made, plain = [], subprocess.Popen
+
+    def popen(*args, **kwargs):
+        made.append(plain(*args, **kwargs))
+        os.kill(os.getpid(), signal.SIGINT)
+        return made[-1]
+
+    monkeypatch.setattr("hotlap.trials.runner.subprocess.Popen", popen)
+    with pytest.raises(KeyboardInterrupt):
+        start("import time; time.sleep(60)")
+    assert made[0].returncode is not None, "it has ended by then, and was waited for"
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_exit_code_is_the_commands(start, code):
     outcome = start(f"raise SystemExit({code})")
