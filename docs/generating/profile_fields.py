@@ -164,7 +164,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "share": "Its share of the samples in this phase.",
         "samples": "The number of samples.",
         "in_torch": "Of these, those in which torch's own code was running, called from there.",
-        "library": (
+        "package": (
             "The installed library whose code was running, where the training loop is its own and "
             "the line only starts it; null where it is the line itself that costs."
         ),

@@ -114,7 +114,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     share: float  # of the phase it was seen in
     samples: int
     in_torch: int = 0  # of these, those in which torch was running what the line calls
-    library: str | None = None  # that was running: the line only starts its training loop
+    package: str | None = None  # that was running: the line only starts its training loop
 
 
 class Loader(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,14 +32,14 @@ class Driver:
                 del common[index + (known[0] is met[0]) :]
                 return
 
-    def library(self) -> tuple[str, int] | None:
+    def package(self) -> tuple[str, int] | None:
         """The library whose loop it is, and the height of its frame; None if it is the user's."""
         common = list(self._common)  # the sampler may still be looking
         for height in reversed(range(len(common))):
             file = common[height][0].co_filename
             if places.is_users(file):
                 return None
-            name = places.library(file)
+            name = places.package(file)
             if name is not None:
                 return name, height
         return None

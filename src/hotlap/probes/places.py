@@ -49,7 +49,7 @@ def is_torchs(filename: str) -> bool:
     return own or "torchinductor" in path
 
 
-def library(filename: str) -> str | None:
+def package(filename: str) -> str | None:
     """The installed library a file is of; None for Python's own files, torch's and hotlap's."""
     path = os.path.realpath(filename)
     for folder in ("site-packages", "dist-packages"):

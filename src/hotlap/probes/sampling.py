@@ -59,7 +59,7 @@ def _collect_again() -> None:
     _holds_collection = False
 
 
-Seen = tuple[str, str, int, str, str | None]  # phase, file, line, function, library
+Seen = tuple[str, str, int, str, str | None]  # phase, file, line, function, package
 
 
 class Sampler:
@@ -135,13 +135,13 @@ class Sampler:
     def count(self, left_out: Sequence[tuple[int, int]] = ()) -> None:
         """Counts what was seen since the last time, except between these readings of the clock."""
         fresh, self._fresh = self._fresh, []
-        library, loop = self._driver.library() or (None, 0)
+        package, loop = self._driver.package() or (None, 0)
         for now, phase, place, height, in_torch in fresh:
             if any(first <= now < last for first, last in left_out):
                 continue
             self.totals[phase] += 1
             if place is not None:
-                seen = (phase, *place, library if height < loop else None)
+                seen = (phase, *place, package if height < loop else None)
                 self.counts[seen] += 1
                 self._in_torch[seen] += in_torch
 
@@ -149,7 +149,7 @@ class Sampler:
         """For each phase its busiest lines, with their share of the phase's samples."""
         lines: dict[str, list[dict[str, Any]]] = {}
         for seen, count in self.counts.most_common():
-            phase, file, line, function, library = seen
+            phase, file, line, function, package = seen
             found = lines.setdefault(phase, [])
             if len(found) < most:
                 share = count / self.totals[phase]
@@ -161,7 +161,7 @@ class Sampler:
                         "share": share,
                         "samples": count,
                         "in_torch": self._in_torch[seen],
-                        "library": library,
+                        "package": package,
                     }
                 )
         return lines

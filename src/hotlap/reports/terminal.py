@@ -131,7 +131,7 @@ def _phase_note(profile: Profile, name: str) -> str:
     if name == "other":
         named = verdict.busiest(profile, verdict.BETWEEN)
         if named is not None and (profile.phases[name].share or 0) >= 0.05:
-            return named[0].library or f"{_short(named[0].file)}:{named[0].line}"
+            return named[0].package or f"{_short(named[0].file)}:{named[0].line}"
     return ""
 
 

@@ -59,7 +59,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
 
 def _in_a_hook(record: Record, line: Line, taken: int) -> Finding:
     phase = record.phases["optimizer"]
-    share, code = units.share(phase.share), whose(line.library)
+    share, code = units.share(phase.share), whose(line.package)
     return Finding(
         rule=NAME,
         summary=f"{share} of the step is updating parameters, mostly {code}.",

@@ -170,7 +170,7 @@ def _together(lines: list[Line]) -> list[Line]:
     """What was seen of a line in several phases, as one."""
     found: dict[tuple[str, int, str, str | None], Line] = {}
     for line in lines:
-        place = (line.file, line.line, line.function, line.library)
+        place = (line.file, line.line, line.function, line.package)
         if place in found:
             line = msgspec.structs.replace(
                 line,
@@ -238,8 +238,8 @@ def own_code_found(
 
 def running(line: Line, taken: int) -> str:
     """How often it was what ran, as words for the evidence."""
-    if line.library is not None:
-        who = f"{line.library}, which is called here,"
+    if line.package is not None:
+        who = f"{line.package}, which is called here,"
     else:
         who = "top-level code" if line.function == "<module>" else f"{line.function}()"
     return f"{who} was running in {line.samples} of {units.plural(taken, 'sample')}"
@@ -249,7 +249,7 @@ def _library(record: Record, where: str) -> str | None:
     """The library whose code it is, not the script's: by the line to name, else by all lines."""
     named = busiest(record, where)
     lines = [named[0]] if named is not None else sampled(record, where)[0]
-    libraries = {line.library for line in lines}
+    libraries = {line.package for line in lines}
     return libraries.pop() if len(libraries) == 1 else None
 
 
@@ -348,7 +348,7 @@ def _sentence(record: Record, bottleneck: str, share: float, detail: str | None)
         unit = "kernels" if record.kernels and record.kernels.kernels else "operations"
         words += f" (the host cannot issue {unit} fast enough)"
     if bottleneck == "optimizer" and (named := busiest_in_update(record)) is not None:
-        words += f", most of it {whose(named[0].library)} at {_told(named[0])}"
+        words += f", most of it {whose(named[0].package)} at {_told(named[0])}"
     if bottleneck == "other":
         share, words = _places(record)
     length = units.seconds(record.step.whole_seconds)
@@ -373,7 +373,7 @@ def _place(record: Record, where: str) -> str:
     if named is None:
         return where
     line, words = named
-    return f"{where}, {words if line.library is None else 'called at'} {_told(line)}"
+    return f"{where}, {words if line.package is None else 'called at'} {_told(line)}"
 
 
 def _told(line: Line) -> str:

@@ -54,7 +54,7 @@ def lines_seen(reference, *stacks):
         sampler.count()
         sampler.finish()
     seen = sampler.summary().get("other", [])
-    return {(line["function"], line["line"], line["library"]): line["samples"] for line in seen}
+    return {(line["function"], line["line"], line["package"]): line["samples"] for line in seen}
 
 
 def test_a_line_that_only_starts_a_librarys_loop_is_told_with_the_library():
@@ -109,8 +109,8 @@ def test_a_stack_whose_outermost_frames_are_not_known_tells_nothing():
     driver = Driver(stack(*start, (STEP, 530)))
     driver.meet(stack(*start, (RUN, 9)))
     driver.meet([(LOG, 1)] * DEEPEST)
-    assert driver.library() == ("lightning", 1)
-    assert Driver([(LOG, 1)] * DEEPEST).library() is None
+    assert driver.package() == ("lightning", 1)
+    assert Driver([(LOG, 1)] * DEEPEST).package() is None
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_a_stack_whose_outermost_frames_are_not_known_tells_nothing():
     ],
 )
 def test_a_library_is_named_by_its_folder(file, library):
-    assert places.library(file) == library
+    assert places.package(file) == library

@@ -9,7 +9,7 @@ from hotlap.rules.verdict import judge
 
 
 def of_library(*given, library="lightning"):
-    return msgspec.structs.replace(line(*given), library=library)
+    return msgspec.structs.replace(line(*given), package=library)
 
 
 def seen(made, **lines):
