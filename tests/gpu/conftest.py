@@ -21,5 +21,6 @@ def _module(name: str, path: Path) -> Any:
 
 
 hotlap = _module("hotlap_cli_conftest", TESTS / "cli" / "conftest.py").hotlap
-_scripts = _module("hotlap_scripts_conftest", TESTS / "unit" / "optimizations" / "conftest.py")
-torch_imported, train = _scripts.torch_imported, _scripts.train
+_unit = _module("hotlap_unit_conftest", TESTS / "unit" / "conftest.py")
+torch_imported, forked = _unit.torch_imported, _unit.forked
+train = _module("hotlap_scripts_conftest", TESTS / "unit" / "optimizations" / "conftest.py").train
