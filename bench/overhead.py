@@ -4,8 +4,9 @@ Claimed: the bare pass adds at most 0.5 % to a step of 10 ms, the phases pass at
 starting hotlap burns less than 0.5 s of CPU.
 
 Runs of one script differ by far more than half a percent from each other, so nothing here compares
-two runs. Within one process, short blocks of the same loop alternate between the variants: each
-round runs every variant once, in an order that is drawn for one round and reversed for the next.
+two runs. Within one process, blocks of a few steps of the same loop alternate between the variants
+(a machine's speed wanders within a second): each round runs every variant once, in an order that is
+drawn for one round and reversed for the next.
 What a tool replaced in torch is taken out again after its block, so `plain` is torch as it came. A
 variant's cost is the median over the rounds of (its block - the plain blocks of that round); the
 95 % interval is a bootstrap over rounds. The process's CPU time is kept beside the clock: other
@@ -59,13 +60,14 @@ from typing import Any
 
 import torch
 
-from overhead_loops import STEP_SECONDS, Loop, Took, step_loop, tiny_loop
+from overhead_loops import GROUP, LEAD, STEP_SECONDS, Loop, Took, step_loop, tiny_loop
 from overhead_startup import startup
 from overhead_variants import (
     AGAIN,
     BARE,
     CLOCKS,
     HOOKS,
+    MET,
     PHASES,
     PLAIN,
     PROFILER,
@@ -311,15 +313,17 @@ def judge(report: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What hotlap's watching costs a training step.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--rounds", type=int, default=120, help="rounds of the 10 ms loop")
-    parser.add_argument("--tiny-rounds", type=int, default=150, help="rounds of the tiny loop")
-    parser.add_argument("--steps", type=int, default=20, help="steps in a block of the 10 ms loop")
-    parser.add_argument("--tiny-steps", type=int, default=500)
-    parser.add_argument("--profiler-every", type=int, default=4, help="rounds for one of it")
+    parser.add_argument("--rounds", type=int, default=400, help="rounds of the 10 ms loop")
+    parser.add_argument("--tiny-rounds", type=int, default=400, help="rounds of the tiny loop")
+    parser.add_argument("--steps", type=int, default=6, help="steps in a block of the 10 ms loop")
+    parser.add_argument("--tiny-steps", type=int, default=90)
+    parser.add_argument("--profiler-every", type=int, default=20, help="rounds for one of it")
     parser.add_argument("--hook-rounds", type=int, default=60, help="rounds of clocked hooks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write everything here")
     options = parser.parse_args()
+    if options.steps % GROUP or options.steps + LEAD < MET or options.tiny_steps % GROUP:
+        parser.error(f"steps come in groups of {GROUP}, and at least {MET - LEAD} are needed")
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     report: dict[str, Any] = {"device": options.device, "machine": machine(options.device)}

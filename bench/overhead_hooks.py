@@ -4,8 +4,8 @@ Differences between whole steps drown in the noise of a rented machine; the time
 hook and leaving it does not. Each call of the loop is timed from outside, and what hotlap calls in
 the end is timed from inside: the rest is hotlap's, and the same rest without hotlap (the clocks'
 own cost) is taken off. This is the real loop of 10 ms, so caches are as cold as they are there. A
-block's number is the median of its pairs of steps (the phases pass looks into one of each two): a
-step in which the thread lost its core says nothing.
+block's number is the median of its groups of three steps (the phases pass looks into one of each
+three): a group in which the thread lost its core says nothing.
 
 Seen is everything the training thread does for hotlap, events included. Not seen is what it does to
 others: the sampler's turns at the interpreter, and the caches it takes; bench/overhead.py shows
@@ -32,7 +32,7 @@ import torch
 from torch import nn
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from overhead_loops import LEAD, Loop, step_loop
+from overhead_loops import GROUP, LEAD, Loop, step_loop
 from overhead_variants import BARE, PHASES, PLAIN, Hotlap
 
 
@@ -121,8 +121,8 @@ def measure(device: str, steps: int, rounds: int, seed: int) -> dict[str, Any]:
                     run(loop, clocks, batches, LEAD)
                     began = perf_counter_ns()
                     each = run(loop, clocks, batches, steps)
-                    pairs = zip(each[::2], each[1::2], strict=True)
-                    rests[name].append(statistics.median(sum(pair) / 2 for pair in pairs))
+                    groups = (each[first : first + GROUP] for first in range(0, steps, GROUP))
+                    rests[name].append(statistics.median(map(statistics.mean, groups)))
                     if name == PLAIN:
                         took.append((perf_counter_ns() - began) / steps * 1e-3)
     return {
@@ -140,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How long hotlap's own code runs in a step.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=21)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -12,7 +12,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 STEP_SECONDS = 0.010
-LEAD = 4  # steps before the clock starts: caches and branch predictors meet the variant
+GROUP = 3  # steps
+LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
 WIDTH = 256
 APART = 0.0015  # seconds
 Took = tuple[float, float]  # by the clock, and of CPU time in all threads of this process
@@ -89,15 +90,22 @@ class Loop:
             self.rest()
 
     def block(self, run: Callable[[Iterator[Any], int], None]) -> Took:
-        """Seconds per step of one block, with a loader iterator of its own."""
+        """Seconds per step of one block, with a loader iterator of its own.
+
+        It is the median of groups of steps: one in which the thread lost its core says nothing. A
+        group is as many steps as the phases pass looks into one of.
+        """
         batches = iter(self.loader)
         run(batches, LEAD)
         self.wait()
-        burned, started = time.process_time(), time.perf_counter()
-        run(batches, self.steps)
-        self.wait()
-        wall, cpu = time.perf_counter() - started, time.process_time() - burned
-        return wall / self.steps, cpu / self.steps
+        walls, cpus = [], []
+        for _ in range(self.steps // GROUP):
+            burned, started = time.process_time(), time.perf_counter()
+            run(batches, GROUP)
+            self.wait()
+            walls.append((time.perf_counter() - started) / GROUP)
+            cpus.append((time.process_time() - burned) / GROUP)
+        return statistics.median(walls), statistics.median(cpus)
 
     def wait(self) -> None:
         if self.device == "cuda":

@@ -38,6 +38,7 @@ PLAIN, AGAIN, HOOKS, PROFILER, TRACEML = (
 
 
 CLOCKS = ("wall", "cpu")
+MET = 8  # steps in which a tool gets to know a loop
 
 
 # Putting tools in and taking them out ----------------------------------------------------------
@@ -147,9 +148,9 @@ class Hotlap:
         self.recorder.optimizer_made(loop.optimizer, None)
         attributes = [loop.model.__dict__]
         before = contents(attributes)
-        loop.run(iter(loop.loader), 8)
+        loop.run(iter(loop.loader), MET)
         self._door = changes(attributes, before)
-        if not self._door or self.recorder.steps != 8 or self.recorder.problems:
+        if not self._door or self.recorder.steps != MET or self.recorder.problems:
             raise RuntimeError(f"hotlap does not watch this loop: {self.recorder.problems}")
         self.recorder.passes.close()
         take_out(self._installed + self._door)
@@ -228,7 +229,7 @@ class TraceML:
         """The first step registers TraceML's optimizer hooks."""
         before = contents(places())
         put_in(self._changes)
-        loop.run_in_traceml(iter(loop.loader), 8)
+        loop.run_in_traceml(iter(loop.loader), MET)
         self._changes = changes(places(), before)
         take_out(self._changes)
 

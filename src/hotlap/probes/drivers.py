@@ -34,7 +34,7 @@ class Driver:
 
     def package(self) -> tuple[str, int] | None:
         """The library whose loop it is, and the height of its frame; None if it is the user's."""
-        common = list(self._common)  # the sampler may still be looking
+        common = self._common
         for height in reversed(range(len(common))):
             file = common[height][0].co_filename
             if places.is_users(file):

@@ -17,9 +17,9 @@ from hotlap.probes.kernels import KernelProbe
 from hotlap.probes.memory import MemoryProbe
 from hotlap.probes.patches import Doors
 from hotlap.probes.sampling import Sampler
-from hotlap.probes.schedule import BARE, KERNELS, MEMORY, PHASES, WARMUP
+from hotlap.probes.schedule import BARE, KERNELS, MEMORY, ONE_OF, PHASES, WARMUP
 from hotlap.probes.steps import EPOCH, EVALUATION, RESUMED, STEP
-from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of_two, split
+from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of, split
 
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
@@ -163,7 +163,7 @@ class Passes:
             recorder.hooks.step_aside()
         if recorder.timing:
             spare = stage == PHASES and recorder.losses is None and recorder.schedule.spares_steps
-            self.timeline.restart(one_of_two(self._chance) if spare else None)
+            self.timeline.restart(one_of(ONE_OF, self._chance) if spare else None)
             if spare:
                 recorder.hooks.watch_evaluation()
         self._mark(time.perf_counter_ns())

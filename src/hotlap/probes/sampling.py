@@ -15,7 +15,6 @@ from typing import Any
 
 from hotlap.probes import places
 from hotlap.probes.drivers import DEEPEST, Driver, Frame
-from hotlap.probes.ledger import Place
 from hotlap.probes.timeline import UNSEEN
 
 INTERVAL_SECONDS = 0.02  # each wake-up costs the training thread a switch of the interpreter
@@ -70,7 +69,7 @@ class Sampler:
         self._phase = phase
         self._on = threading.Event()
         self._stop = False
-        self._fresh: list[tuple[int, str, Place, int, bool]] = []  # of the window under way
+        self._fresh: list[tuple[int, str, list[Frame]]] = []  # of the window under way
         self._driver = Driver([])
         self.counts: Counter[Seen] = Counter()
         self._in_torch: Counter[Seen] = Counter()
@@ -112,38 +111,38 @@ class Sampler:
             self._patience = None
 
     def _run(self) -> None:
-        pause = threading.Event()
         while True:
             self._on.wait()
             if self._stop:
                 return
-            pause.wait(INTERVAL_SECONDS)
+            time.sleep(INTERVAL_SECONDS)
             if self._on.is_set() and not self._stop:
                 self.sample()
 
     def sample(self) -> None:
+        """Keeps the stack as it is: what it means is worked out when nobody waits for us."""
         phase = self._phase()
         if phase == UNSEEN:
             return
         stack = stack_of(self._thread)
-        if not stack:
-            return
-        self._driver.meet(stack)
-        in_torch = places.is_torchs(stack[0][0].co_filename)
-        self._fresh.append((time.perf_counter_ns(), phase, *places.among(stack), in_torch))
+        if stack:
+            self._fresh.append((time.perf_counter_ns(), phase, stack))
 
     def count(self, left_out: Sequence[tuple[int, int]] = ()) -> None:
         """Counts what was seen since the last time, except between these readings of the clock."""
         fresh, self._fresh = self._fresh, []
+        for _, _, stack in fresh:
+            self._driver.meet(stack)
         package, loop = self._driver.package() or (None, 0)
-        for now, phase, place, height, in_torch in fresh:
+        for now, phase, stack in fresh:
             if any(first <= now < last for first, last in left_out):
                 continue
             self.totals[phase] += 1
+            place, height = places.among(stack)
             if place is not None:
                 seen = (phase, *place, package if height < loop else None)
                 self.counts[seen] += 1
-                self._in_torch[seen] += in_torch
+                self._in_torch[seen] += places.is_torchs(stack[0][0].co_filename)
 
     def summary(self, most: int = 5) -> dict[str, list[dict[str, Any]]]:
         """For each phase its busiest lines, with their share of the phase's samples."""

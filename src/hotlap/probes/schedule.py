@@ -18,6 +18,7 @@ WARMUP, BARE, PHASES, MEMORY, KERNELS, DONE = (
 )
 SMALLEST_WINDOW = 5
 SHORT_STEP = 0.02  # seconds: there looking into every step would be felt
+ONE_OF = 3  # of so many short steps one is looked into
 AGREEING_WINDOWS = 3
 MOST_GUARDED = 192  # steps
 FEWEST_GUARDED = 14  # with those of the windows that follow it is enough to tell
@@ -148,7 +149,7 @@ class Schedule:
 
     @property
     def spares_steps(self) -> bool:
-        """Whether this window looks into every other step only."""
+        """Whether this window looks into some of its steps only."""
         return self.stage == PHASES and self._is_spare(self._window_size())
 
     def _is_spare(self, size: int) -> bool:

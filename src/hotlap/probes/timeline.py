@@ -129,12 +129,12 @@ class Timeline:
         self._choice, self.watching = choice, True
 
 
-def one_of_two(chance: Random) -> Iterator[bool]:
-    """Drawn for each pair: what a script does every second step is seen as often as it is done."""
+def one_of(many: int, chance: Random) -> Iterator[bool]:
+    """Drawn for each so many: what a script does every few steps is seen as often as it is done."""
     while True:
-        first = chance.random() < 0.5
-        yield first
-        yield not first
+        chosen = chance.randrange(many)
+        for number in range(many):
+            yield number == chosen
 
 
 def seconds_of(marks: list[Mark]) -> list[float]:

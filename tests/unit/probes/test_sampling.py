@@ -150,7 +150,7 @@ def test_no_frame_of_the_thread_is_held_while_its_files_are_looked_at(monkeypatc
 
     def is_users(filename):
         frame = sys._getframe(1)
-        while frame.f_code is not Sampler.sample.__code__:
+        while frame.f_code is not Sampler.count.__code__:
             held.extend(value for value in frame.f_locals.values() if type(value) is FrameType)
             frame = frame.f_back
         held.extend(value for value in frame.f_locals.values() if type(value) is FrameType)

@@ -13,7 +13,7 @@ from hotlap.probes.timeline import (
     OTHER,
     UNSEEN,
     Timeline,
-    one_of_two,
+    one_of,
     split,
 )
 
@@ -87,8 +87,8 @@ def test_a_new_window_is_looked_into_as_a_whole_unless_told_otherwise():
     assert milliseconds(split(timeline.marks)[0]) == {INPUT: 1, BACKWARD: 4}
 
 
-def test_one_of_each_two_steps_is_chosen_and_not_always_the_same():
-    chosen = list(islice(one_of_two(random.Random(0)), 200))
-    pairs = list(zip(chosen[::2], chosen[1::2], strict=True))
-    assert all(first != second for first, second in pairs)
-    assert 30 < sum(first for first, _ in pairs) < 70
+def test_one_of_each_three_steps_is_chosen_and_not_always_the_same():
+    chosen = list(islice(one_of(3, random.Random(0)), 300))
+    threes = list(zip(chosen[::3], chosen[1::3], chosen[2::3], strict=True))
+    assert all(sum(three) == 1 for three in threes)
+    assert all(20 < sum(place) < 47 for place in zip(*threes, strict=True))
