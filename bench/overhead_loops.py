@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 STEP_SECONDS = 0.010
-GROUP = 3  # steps
+GROUP = 3  # steps: the phases pass looks into one of so many, and its sampler wakes once in 20 ms
 LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
 WIDTH = 256
 APART = 0.0015  # seconds
@@ -45,11 +45,13 @@ class Loop:
         *,
         steps: int,
         rows: Rows,
+        group: int = GROUP,
         apart: float = 0.0,
     ) -> None:
         self.device = device
         self.apart = apart  # seconds between two steps
         self.steps = steps
+        self.group = group
         self.model = nn.Sequential(*layers).to(device)
         self.criterion = nn.MSELoss()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
@@ -92,19 +94,18 @@ class Loop:
     def block(self, run: Callable[[Iterator[Any], int], None]) -> Took:
         """Seconds per step of one block, with a loader iterator of its own.
 
-        It is the median of groups of steps: one in which the thread lost its core says nothing. A
-        group is as many steps as the phases pass looks into one of.
+        It is the median of groups of steps: one in which the thread lost its core says nothing.
         """
         batches = iter(self.loader)
         run(batches, LEAD)
         self.wait()
         walls, cpus = [], []
-        for _ in range(self.steps // GROUP):
+        for _ in range(self.steps // self.group):
             burned, started = time.process_time(), time.perf_counter()
-            run(batches, GROUP)
+            run(batches, self.group)
             self.wait()
-            walls.append((time.perf_counter() - started) / GROUP)
-            cpus.append((time.process_time() - burned) / GROUP)
+            walls.append((time.perf_counter() - started) / self.group)
+            cpus.append((time.process_time() - burned) / self.group)
         return statistics.median(walls), statistics.median(cpus)
 
     def wait(self) -> None:
@@ -115,7 +116,8 @@ class Loop:
 def tiny_loop(device: str, steps: int) -> Loop:
     rows = Rows(steps + LEAD, 1, 1)
     apart = APART if device == "cuda" else 0.0
-    return Loop([nn.Linear(1, 1, bias=False)], device, steps=steps, rows=rows, apart=apart)
+    one = [nn.Linear(1, 1, bias=False)]
+    return Loop(one, device, steps=steps, rows=rows, group=steps, apart=apart)
 
 
 def step_loop(device: str, steps: int) -> Loop:
