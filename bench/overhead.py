@@ -310,6 +310,12 @@ def judge(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def written(report: dict[str, Any]) -> str:
+    """Indented, but for the single rounds: a line for each number would be ten thousand."""
+    told = json.dumps({**report, "rounds": None}, indent=1)
+    return told.replace('"rounds": null', f'"rounds": {json.dumps(report["rounds"])}') + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What hotlap's watching costs a training step.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -378,7 +384,7 @@ def main() -> None:
     print(", ".join(f"{key} {value}" for key, value in told.items()))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        options.json.write_text(written(report))
 
 
 if __name__ == "__main__":
