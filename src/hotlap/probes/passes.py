@@ -32,7 +32,7 @@ class Passes:
     def __init__(self, torch: Any, recorder: Recorder) -> None:
         self._torch = torch
         self._recorder = recorder
-        self._stage = WARMUP
+        self._stage = self._stage_before = WARMUP
         self._device: Any = None
         self._doors = Doors(torch, recorder)
         self.timeline = Timeline(time.perf_counter_ns, None)
@@ -88,11 +88,20 @@ class Passes:
 
     def _leave_out_last(self) -> None:
         """The last step of an early epoch: a batch of another size is measured or compiled for."""
-        samples, kind, disturbed = self._rows[-1] if self._rows else (None, "", True)
+        if not self._rows:
+            return self._leave_out_end_of_window()
+        samples, kind, disturbed = self._rows[-1]
         self._turns += kind == STEP
         if kind == STEP and not disturbed and self._stage in (BARE, PHASES):
             self._rows[-1] = (samples, kind, True)
             self._recorder.schedule.forget_last()
+
+    def _leave_out_end_of_window(self) -> None:
+        """It was so long that the window ended with it, or it happened to be the window's last."""
+        if self._stage_before in (BARE, PHASES) and self.windows:
+            row = self.windows[-1]["intervals"][-1]
+            self._turns += row["kind"] == STEP
+            row["disturbed"] |= row["kind"] == STEP
 
     def _mark(self, now: int) -> None:
         if self._recorder.timing:
@@ -134,7 +143,7 @@ class Passes:
 
     def open(self, stage: str) -> None:
         recorder = self._recorder
-        self._stage = stage
+        self._stage_before, self._stage = self._stage, stage
         self._opened = time.time()
         self._rows, self._marks = [], []
         if stage == PHASES:

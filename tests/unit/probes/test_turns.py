@@ -1,0 +1,63 @@
+"""The last batch of an epoch, met for the first time: what is searched or compiled for its size
+is no step's time, also where it takes the last of the time for measuring."""
+
+import json
+import time
+
+import pytest
+
+from hotlap.settings import Limits
+
+EPOCHS = """
+import time
+from pathlib import Path
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from hotlap.probes.install import install
+
+recorder = install(torch, Path("trial"), time.time())
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+training = DataLoader(TensorDataset(torch.randn(4 * @BATCHES@ + 2, 4)), batch_size=4)
+held = DataLoader(TensorDataset(torch.randn(20, 4)), batch_size=10)
+known = {4}
+
+while recorder.schedule.stage != "done":
+    for (x,) in training:
+        time.sleep(0.002 if len(x) in known else 1.5)
+        known.add(len(x))
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+    if @EVALUATES@:
+        model.eval()
+        with torch.no_grad():
+            for (x,) in held: model(x)
+        model.train()
+
+assert recorder.problems == [], recorder.problems
+rows = [row for window in recorder.passes.windows for row in window["intervals"]]
+slow = [row for row in rows if row["seconds"] > 1]
+assert len(slow) == 1, slow
+assert slow[0]["disturbed"], slow
+"""
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+@pytest.mark.parametrize("seconds", [1.0, 20.0], ids=["out of time", "with time left"])
+@pytest.mark.parametrize("batches", [25, 44, 60])
+def test_it_does_not_count(in_python, tmp_path, monkeypatch, batches, seconds, evaluates):
+    monkeypatch.chdir(tmp_path)
+    trial = tmp_path / "trial"
+    trial.mkdir()
+    settings = {
+        "limits": Limits(steps=150, seconds=seconds).as_dict(),
+        "protected": [],
+        "diverted": str(trial / "diverted"),
+        "in_place": True,
+        "started": time.time(),
+    }
+    (trial / "settings.json").write_text(json.dumps(settings))
+    script = EPOCHS.replace("@BATCHES@", str(batches)).replace("@EVALUATES@", str(evaluates))
+    in_python(script)
