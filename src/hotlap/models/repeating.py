@@ -94,6 +94,7 @@ class Conditions:
         self._module = module
         self.name = f"{name} ({type(module).__name__})"
         self.dtype = given.dtype
+        self.strides = given.stride()
         kinds = sorted({"cpu", given.device.type} & {"cpu", "cuda"})
         self._autocast = [
             (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))

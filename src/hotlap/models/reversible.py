@@ -27,6 +27,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from hotlap.models.gradients import Gradients, refuse_others
+from hotlap.models.hooking import Written
 from hotlap.models.proving import HALF_PRECISION, Proof, Turns, provable
 from hotlap.models.repeating import (
     Conditions,
@@ -38,6 +40,7 @@ from hotlap.models.repeating import (
 
 HALVES = 2
 CHANNELS = 1
+INPUT = 3  # among what _Walk is given
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -46,6 +49,9 @@ class ReversibleBlock(nn.Module):  # type: ignore[misc]
 
     def __init__(self, f: nn.Module, g: nn.Module) -> None:
         super().__init__()
+        for name, module in (("f", f), ("g", g)):
+            if not isinstance(module, nn.Module):
+                raise TypeError(f"{name} is a {type(module).__name__}; it must be an nn.Module")
         self.f = f
         self.g = g
 
@@ -59,8 +65,9 @@ class ReversibleBlock(nn.Module):  # type: ignore[misc]
         """The input that gave this output; without gradients, in the mode the modules are in."""
         with torch.no_grad():
             first, second = halves(y)
-            second = second - self.g(first)
-            first = first - self.f(second)
+            first = first.clone()  # what G writes into it is refused; the caller's is not touched
+            second = second - fitting(branch(self.g, first, "G"), second, "G")
+            first = first - fitting(branch(self.f, second, "F"), first, "F")
             return torch.cat((first, second), CHANNELS)
 
 
@@ -98,9 +105,14 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
                 "a lazy module in here does not know its shape yet; run this once under "
                 "torch.no_grad() before it is trained"
             )
+        if not (x.is_floating_point() or x.is_complex()):
+            raise TypeError(
+                f"an input of {x.dtype} cannot be computed from the output; turn it into numbers "
+                "with a fraction before the blocks"
+            )
         turns = self.__dict__.setdefault("_turns", Turns())
         proof = Proof() if turns.next() and provable(x) else None
-        y: torch.Tensor = _Walk.apply(list(self), proof, x, *parameters)
+        y: torch.Tensor = _Walk.apply(list(self), proof, x.narrow(0, 0, 0).sum(), x, *parameters)
         return y
 
     def _check(self) -> None:
@@ -128,11 +140,14 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
         ctx: Any,
         blocks: list[ReversibleBlock],
         proof: Proof | None,
+        anchor: torch.Tensor,
         x: torch.Tensor,
         *parameters: torch.Tensor,
     ) -> torch.Tensor:
         ctx.blocks = blocks
+        ctx.anchor = anchor  # leads to the input without keeping it
         ctx.parameters = parameters
+        ctx.asked = _asked(blocks, ctx.needs_input_grad[INPUT])
         y, ctx.conditions = _run_once(blocks, x, proof)
         ctx.save_for_backward(y)
         return y
@@ -142,16 +157,19 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
         with torch.no_grad():
             found = _walk_back(ctx, gradient)
         if torch.is_grad_enabled():  # create_graph=True
-            found = _Once.given(found)
-        return (None, None, *found)
+            found = _Once.given(found, [ctx.anchor, *ctx.parameters])
+        return (None, None, None, *found)
 
 
 class _Once(torch.autograd.Function):  # type: ignore[misc]
-    """Stands behind gradients that cannot be differentiated again, for whoever tries to."""
+    """Stands behind gradients that cannot be differentiated again, for whoever tries to.
+
+    It hangs on what they are gradients of: torch asks nobody who does not lead there.
+    """
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, *gradients: torch.Tensor) -> Any:
-        return gradients
+    def forward(ctx: Any, sources: int, *tensors: torch.Tensor) -> Any:
+        return tensors[sources:]
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
@@ -161,28 +179,46 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
         )
 
     @classmethod
-    def given(cls, gradients: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    def given(
+        cls, gradients: list[torch.Tensor | None], sources: list[torch.Tensor]
+    ) -> list[torch.Tensor | None]:
         there = [one for one in gradients if one is not None]
         if not there:
             return gradients
-        marked = iter(cls.apply(torch.zeros((), requires_grad=True), *there))
+        marked = iter(cls.apply(len(sources), *sources, *there))
         return [None if one is None else next(marked) for one in gradients]
 
 
 def _walk_back(ctx: Any, gradient: torch.Tensor) -> list[torch.Tensor | None]:
     """The gradients of the input and of the parameters."""
     (y,) = ctx.saved_tensors
-    gradients = _Gradients(ctx.parameters)
+    gradients = Gradients(ctx.parameters)
     first, second = halves(y)
     of_first, of_second = halves(gradient)
-    steps = list(zip(ctx.blocks, ctx.conditions, strict=True))
-    for block, (of_f, of_g) in reversed(steps):
-        second, more = _back(block.g, first, second, of_second, of_g, gradients)
-        of_first = of_first + more
-        first, more = _back(block.f, second, first, of_first, of_f, gradients)
-        of_second = of_second + more
-    whole = torch.cat((of_first, of_second), CHANNELS) if ctx.needs_input_grad[2] else None
+    wanted = ctx.needs_input_grad[INPUT]
+    steps = list(zip(ctx.blocks, ctx.conditions, ctx.asked, strict=True))
+    for block, (of_f, of_g), (at_f, at_g) in reversed(steps):
+        second, more = _back(block.g, first, second, of_second, of_g, gradients, asked=at_g)
+        of_first = of_first + more if at_g else of_first
+        first, more = _back(block.f, second, first, of_first, of_f, gradients, asked=at_f)
+        of_second = of_second + more if at_f else of_second
+    whole = torch.cat((of_first, of_second), CHANNELS) if wanted else None
     return [whole, *gradients.found()]
+
+
+def _asked(blocks: Sequence[ReversibleBlock], wanted: bool) -> list[tuple[bool, bool]]:
+    """Whether anything before F, and before G, of each block asks for a gradient."""
+    asked = []
+    for block in blocks:
+        before_f = wanted
+        wanted = wanted or _trains(block.f)
+        asked.append((before_f, wanted))
+        wanted = wanted or _trains(block.g)
+    return asked
+
+
+def _trains(module: nn.Module) -> bool:
+    return any(one.requires_grad for one in module.parameters())
 
 
 def _run(blocks: Sequence[ReversibleBlock], x: torch.Tensor) -> torch.Tensor:
@@ -267,7 +303,9 @@ def _back(
     result: torch.Tensor,
     gradient: torch.Tensor,
     conditions: Conditions,
-    gradients: _Gradients,
+    gradients: Gradients,
+    *,
+    asked: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What the half was before the module's part was added, and the gradient of what it was given.
 
@@ -275,63 +313,33 @@ def _back(
     """
     with conditions.again():
         with torch.enable_grad(), conditions.computing():
-            source = given.detach().to(conditions.dtype).requires_grad_()
+            source = _as_given(given, conditions).requires_grad_(asked)
             part = module(source)
         wanted = gradients.of(module)
         before = result - part.detach()
         if not part.requires_grad:  # it depends on nothing that is trained
             return before, torch.zeros_like(source)
-        _refuse_others(module, part, [source, *wanted])
+        sources = [source, *wanted] if asked else wanted
+        refuse_others(module, part, sources)
+        written = Written(module)
         with without_hooks(wanted):
-            found = torch.autograd.grad(
-                part, [source, *wanted], gradient.to(part.dtype), allow_unused=True
-            )
-    gradients.add(wanted, found[1:])
-    more = found[0] if found[0] is not None else torch.zeros_like(source)
+            found = torch.autograd.grad(part, sources, gradient.to(part.dtype), allow_unused=True)
+        written.look()
+    written.keep()
+    gradients.add(wanted, found[len(sources) - len(wanted) :])
+    more = found[0] if asked and found[0] is not None else torch.zeros_like(source)
     return before, more
 
 
-def _refuse_others(module: nn.Module, part: torch.Tensor, known: list[torch.Tensor]) -> None:
-    """A tensor of neither the half nor the module would get no gradient, and nobody would know."""
-    own = {id(one) for one in known}
-    ends = {one.grad_fn for one in known if one.grad_fn is not None}
-    seen, todo = set(), [part.grad_fn]
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen or node in ends:
-            continue
-        seen.add(node)
-        leaf = node.variable if type(node).__name__ == "AccumulateGrad" else None
-        if leaf is not None and id(leaf) not in own:
-            raise RuntimeError(
-                f"{type(module).__name__} uses a tensor of shape {tuple(leaf.shape)} that needs a "
-                "gradient and is neither its input nor a parameter of its own; in a "
-                "ReversibleSequential it would get none"
-            )
-        todo.extend(next_node for next_node, _ in node.next_functions)
-
-
-class _Gradients:
-    """Sums by parameter: one that is used in several blocks gets all of them."""
-
-    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
-        self._parameters = parameters
-        self._places = {id(one): at for at, one in enumerate(parameters)}
-        self._sums: list[torch.Tensor | None] = [None] * len(parameters)
-
-    def of(self, module: nn.Module) -> list[torch.Tensor]:
-        return [one for one in module.parameters() if id(one) in self._places]
-
-    def add(self, parameters: list[torch.Tensor], found: Sequence[torch.Tensor | None]) -> None:
-        for parameter, gradient in zip(parameters, found, strict=True):
-            if gradient is None:
-                continue
-            place = self._places[id(parameter)]
-            known = self._sums[place]
-            self._sums[place] = gradient if known is None else known + gradient
-
-    def found(self) -> list[torch.Tensor | None]:
-        return self._sums
+def _as_given(given: torch.Tensor, conditions: Conditions) -> torch.Tensor:
+    """The half in the layout it had: what is drawn for it (dropout) is drawn in memory's order."""
+    source = given.detach().to(conditions.dtype)
+    if source.stride() == conditions.strides:
+        return source
+    laid_out = torch.empty_strided(
+        source.shape, conditions.strides, dtype=source.dtype, device=source.device
+    )
+    return laid_out.copy_(source)
 
 
 def stream(x: torch.Tensor) -> torch.Tensor:
