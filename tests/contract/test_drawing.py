@@ -60,3 +60,10 @@ def test_everything_lies_on_the_paper(kind, y, log, unit, numbers):
         for value in re.findall(rf' {name}="([^"]+)"', text):
             assert math.isfinite(float(value))
             assert -0.5 <= float(value) <= most + 0.5
+
+
+def test_a_bar_without_an_interval_has_no_line_across_it():
+    one = Series(name="a", x=("p", "q"), y=(1.0, 2.0), low=(None, 1.5), high=(None, 2.5))
+    axes = {"x": Axis(title="x"), "y": Axis(title="y")}
+    text = drawing.svg(Picture(kind="bars", **axes, series=(one,), words=""))
+    assert text.count('stroke-width="1.5"') == 1

@@ -14,7 +14,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from hotlap import __version__
-from hotlap.answers import Answer
+from hotlap.answers import SKIPPED, Answer, Done
 from hotlap.records import Finding, Profile
 from hotlap.reports import bars, facts, figures, intervals, machine, pictures, rows, study, wording
 from hotlap.reports.figures import Figure
@@ -114,10 +114,7 @@ def render_answer(answer: Answer) -> str:
             (row, [(study.shown(row, one), study.between(row, one)) for one in answer.columns])
             for row in answer.rows
         ],
-        cells=[
-            (done, wording.seconds(done.seconds), wording.cell_words(done.cell))
-            for done in answer.cells
-        ],
+        cells=[(done, *_ran(done)) for done in answer.cells],
         commands=[("Measure again", command)],
         command=command,
         created=wording.when(answer.created),
@@ -127,6 +124,13 @@ def render_answer(answer: Answer) -> str:
         measured_by=answer.hotlap,
         version=__version__,
     )
+
+
+def _ran(done: Done) -> tuple[str, str]:
+    """How long it took and what was run; nothing was of a cell that was skipped."""
+    if done.status == SKIPPED:
+        return wording.NOTHING, ""
+    return wording.seconds(done.seconds), wording.cell_words(done.cell)
 
 
 def _about(profile: Profile, result: Tuning | Profile) -> dict[str, Any]:

@@ -20,6 +20,7 @@ MEBI = float(1 << 20)
 ROW, THINNEST, GAP = 26, 12, 10  # pixels: a row of bars, a bar beside others, between rows
 LONGEST_NAME = 32
 LEGEND_ROW = 22
+NONE = "none"  # of an error bar: plotly.js takes null for zero and draws that
 
 
 def figure(picture: Picture) -> Figure:
@@ -189,15 +190,18 @@ def _scaled(values: Sequence[float | None], axis: Axis) -> list[float | None]:
 
 def _errors(one: Series, picture: Picture) -> dict[str, Any]:
     """Bars from the lower to the upper end; none where a value has no interval."""
-    if not one.low or not one.high:
-        return {"visible": False}
     middle, low, high = (_scaled(part, picture.y) for part in (one.y, one.low, one.high))
-    pairs = list(zip(middle, low, high, strict=False))
+    pairs = [
+        (NONE, NONE) if m is None or b is None or h is None else (h - m, m - b)
+        for m, b, h in zip(middle, low, high, strict=False)
+    ]
+    if all(pair == (NONE, NONE) for pair in pairs):
+        return {"visible": False}
     return {
         "type": "data",
         "symmetric": False,
-        "array": [None if m is None or h is None else h - m for m, _, h in pairs],
-        "arrayminus": [None if m is None or b is None else m - b for m, b, _ in pairs],
+        "array": [up for up, _ in pairs],
+        "arrayminus": [down for _, down in pairs],
         "thickness": 1.5,
         "color": "$ink",
     }

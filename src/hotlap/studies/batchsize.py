@@ -119,9 +119,10 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
         return study.nothing(rows)
     fastest = max(good, key=lambda one: one.number(RATE) or 0.0)
     said = f"Best: {best.name} with {units.rate(best.number(RATE))}"
-    if best.name == good[-1].name:
+    if len(good) == 1:
+        said += "; no other was measured that it could be compared with"
+    elif best.name == good[-1].name:
         said += "; a larger batch paid up to the largest that was measured"
-        said += " alone" if len(good) == 1 else ""
     elif best.name == fastest.name:
         said += "; none of the larger ones is faster"
     else:

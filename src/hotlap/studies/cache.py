@@ -9,10 +9,10 @@ CIFAR's. K is how many bytes of memory a byte on disk becomes.
 ## How it is measured
 Each row is a process of its own that makes its files from a seed, in its own folder, and removes
 them. It loads and trains nothing: an epoch takes as long as the loader takes, with crops, flips and
-smaller copies made anew each time, above the cache. The workers live on from epoch to epoch, which
-spares the dict from starting empty each time. Hits are those of the warm epochs. Memory and bytes
-read are those of all processes, looked at between epochs. What they share counts once; libraries
-do not count.
+smaller copies made anew each time, above the cache. Of `--epochs N`, 2 at least, the first is cold.
+The workers live on from epoch to epoch, which spares the dict from starting empty each time. Hits
+are those of the warm epochs. Memory and bytes read are those of all processes, looked at between
+epochs. What they share counts once; libraries do not count.
 
 ## How to read it
 Gain is how much faster a warm epoch is than one of the same data without a cache. A cold epoch is
@@ -35,6 +35,7 @@ from typing import Any
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Value
+from hotlap.errors import UsageError
 from hotlap.studies import study
 from hotlap.studies.estimates import Costs
 from hotlap.studies.study import Results, Setting
@@ -91,7 +92,6 @@ def name(data: str, way: str) -> str:
 
 
 def _cell(setting: Setting, data: str, way: str) -> Called:
-    epochs = setting.epochs or setting.pick(4, 3)
     return Called(
         row=name(data, way),
         function="caching:measure",
@@ -101,12 +101,22 @@ def _cell(setting: Setting, data: str, way: str) -> Called:
             **setting.pick(SMALL, DATA[data]),
             # What is on a GPU is only there for the process that trains.
             "workers": 0 if way == GPU else setting.pick(2, 4),
-            "warm": max(1, epochs - 1),
+            "warm": _epochs(setting) - 1,
             "device": setting.device,
         },
         limit_seconds=300.0,
         skip=_skip(setting, way),
     )
+
+
+def _epochs(setting: Setting) -> int:
+    """Those that were asked for; with one alone there is nothing to compare."""
+    if setting.epochs == 1:
+        raise UsageError(
+            "--epochs is 1; the study cache needs 2 at least, because the first one fills the "
+            "cache and those after it show what that gives."
+        )
+    return setting.epochs or setting.pick(4, 3)
 
 
 def _skip(setting: Setting, way: str) -> str:

@@ -51,7 +51,7 @@ def plan(setting: Setting) -> list[Timed]:
     ]
     workers = max(1, min(MOST_WORKERS, setting.cores - 1))
     skip = "" if setting.device == "cuda" else NO_GPU
-    cells.append(_cell(setting, GPU, workers, {}, skip))
+    cells.append(_cell(replace(setting, device="cuda"), GPU, workers, {}, skip))
     return study.interleaved(cells, setting.seeds or setting.pick(1, 2))
 
 
@@ -206,7 +206,7 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
         x=Axis(title="device"),
         y=Axis(title="seconds an epoch", log=True),
         series=(study.series("epoch", [one.name for one in good], good, EPOCH),),
-        words=f"An epoch on each device, with 95 % intervals; {best.name} takes least.",
+        words=f"An epoch on each device, with 95 % intervals; least on the {_prose(best.name)}.",
     )
     return (epochs, *_scaling(good))
 

@@ -41,13 +41,12 @@ from typing import Any
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Trained, Value
-from hotlap.studies import estimates, study
+from hotlap.studies import estimates, learning, study
 from hotlap.studies.study import AnyCell, Results, Setting
 
 NAME = "ladder"
 QUESTION = "What does each known optimization give, alone and together?"
 STOCK = "stock"
-AND = "and "  # begins the name of a row that adds to the one above
 RATE = "samples_per_second"
 TOTAL = "total_seconds"  # of an epoch, without the test images
 COLUMNS: tuple[Column, ...] = (
@@ -140,7 +139,7 @@ def _climbed(names: Sequence[str], known: dict[str, Recipe], missing: dict[str, 
     recipe, above = Recipe(), STOCK
     for name in names:
         skip = missing.get(name, "")
-        title = f"{AND}{name}" if made else name
+        title = f"{study.AND}{name}" if made else name
         recipe = recipe if skip else {**recipe, **known[name]}
         made.append(Rung(name=title, recipe=recipe, above=above, skip=skip))
         above = above if skip else title
@@ -234,8 +233,9 @@ def _values(done: list[Done]) -> dict[str, Value]:
         name: [value for one in study.timed(done) if (value := study.number_of(one.figures, name))]
         for name in ("samples", "peak_bytes", "step_seconds")
     }
-    firsts = [one[0] for done_one in done if (one := study.epochs(done_one, TOTAL, first=True))]
-    later = study.epoch_means(done, TOTAL)
+    logged = [study.epochs(one, TOTAL, first=True) for one in done]
+    firsts = [one[0] for one in logged if one]
+    later = [stats.mean(one[1:]) for one in logged if len(one) > 1]
     return {
         "batch": stats.median(found["samples"]) if found["samples"] else None,
         "peak_bytes": max(found["peak_bytes"], default=None),
@@ -250,7 +250,7 @@ def _with_accuracies(one: Row, results: Results) -> Row:
     for name in ("train_accuracy", "test_accuracy"):
         logged = [study.epochs(done, name) for done in results.good(one.name)]
         found = estimates.mean([values[-1] for values in logged if values])
-        one = study.with_estimate(one, name, found)
+        one = study.with_estimate(one, name, learning.possible(found, name))
     return one
 
 
@@ -283,7 +283,7 @@ def _whole(setting: Setting, one: Row) -> str:
 
 
 def _bare(name: str) -> str:
-    return name.removeprefix(AND)
+    return name.removeprefix(study.AND)
 
 
 def _times(one: Row, column: str) -> str:

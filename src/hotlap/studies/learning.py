@@ -69,7 +69,7 @@ def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> l
     for column in LEARNED:
         found = Means({name: at_the_end(results.good(name), column) for name in results.rows})
         rows = [_with_mean(one, column, found) for one in rows]
-    return study.with_best([_with_trouble(one, results) for one in rows], _best(rows))
+    return study.with_best([with_trouble(one, results) for one in rows], _best(rows))
 
 
 def _values(done: list[Done]) -> dict[str, Value]:
@@ -96,7 +96,8 @@ def possible(found: Estimate | None, column: str) -> Estimate | None:
     return dataclasses.replace(found, low=max(0.0, found.low), high=min(most, found.high))
 
 
-def _with_trouble(one: Row, results: Results) -> Row:
+def with_trouble(one: Row, results: Results) -> Row:
+    """A row some runs of which diverged says so."""
     count = one.number("diverged")
     if not count:
         return one

@@ -41,6 +41,7 @@ from hotlap import stats, units
 from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
 from hotlap.studies import estimates, study
 from hotlap.studies.estimates import Costs, Estimate
+from hotlap.studies.learning import at_the_end, diverged, possible, troubles, with_trouble
 from hotlap.studies.study import AnyCell, Results, Setting
 
 NAME = "memory"
@@ -199,7 +200,8 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         else:
             fixed = {"parameters": float(LEARNING[row][1])}
             made = study.row(row, results, _learned, fixed=fixed)
-            rows.append(study.with_estimate(made, LOSS, estimates.mean(_losses(results.good(row)))))
+            found = possible(estimates.mean(at_the_end(results.good(row), "loss")), "loss")
+            rows.append(with_trouble(study.with_estimate(made, LOSS, found), results))
     return study.with_best(rows, _least(rows))
 
 
@@ -247,21 +249,12 @@ def _numbers(done: list[Done], figure: str) -> list[float]:
 
 
 def _learned(done: list[Done]) -> dict[str, Value]:
-    losses = _losses(done)
-    right = [found for one in done if (found := _last(one, "test_accuracy")) is not None]
+    losses, right = at_the_end(done, "loss"), at_the_end(done, "test_accuracy")
     return {
         "loss": f"{stats.mean(losses):.3f}" if losses else None,
         "test_accuracy": stats.mean(right) if right else None,
+        "diverged": sum(map(diverged, done)),
     }
-
-
-def _losses(done: list[Done]) -> list[float]:
-    return [found for one in done if (found := _last(one, "loss")) is not None]
-
-
-def _last(done: Done, figure: str) -> float | None:
-    logged = study.epochs(done, figure)
-    return logged[-1] if logged else None
 
 
 def _least(rows: Sequence[Row]) -> str | None:
@@ -282,7 +275,7 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     if best is None:
         return study.nothing(rows)
     said = f"Best: {best.name}, which keeps {units.size(best.number(ACTIVATIONS))} of activations"
-    said += _growth(rows) + _cost(best, rows)
+    said += _growth(best, rows) + _cost(best, rows)
     return f"{said}.{_convergence(setting, rows)}{study.missing(rows)}"
 
 
@@ -293,7 +286,7 @@ def _way(rows: Sequence[Row], way: str, kind: str = "revnet") -> list[Row]:
     return sorted(known, key=lambda one: one.number("layers") or 0.0)
 
 
-def _growth(rows: Sequence[Row]) -> str:
+def _growth(best: Row, rows: Sequence[Row]) -> str:
     flat, grown = _way(rows, REVERSIBLE), _way(rows, KEPT)
     said = ""
     if len(flat) > 1:
@@ -302,12 +295,17 @@ def _growth(rows: Sequence[Row]) -> str:
         grows = f"grows from {units.size(first)} to {units.size(last)}"
         grows = "stays the same" if last <= FLAT * first else grows
         said += f"; what reversible blocks keep {grows} {span}"
-    if len(grown) > 1:
+    if len(flat) > 1 and _ends(flat) == _ends(grown):
         ends = [units.size(one.number(ACTIVATIONS)) for one in (grown[0], grown[-1])]
-        said += f", while the same networks keeping all go from {ends[0]} to {ends[1]}"
-    elif grown:
-        said += f", while {grown[0].name} takes {units.size(grown[0].number(ACTIVATIONS))}"
-    return said
+        return f"{said}, while the same networks keeping all go from {ends[0]} to {ends[1]}"
+    others = [one for one in (*grown[:1], *grown[1:][-1:]) if one is not best]
+    told = [f"{one.name} takes {units.size(one.number(ACTIVATIONS))}" for one in others]
+    return said + (f", while {units.listed(told)}" if told else "")
+
+
+def _ends(rows: Sequence[Row]) -> list[float | None]:
+    """How deep the first and the last are."""
+    return [one.number("layers") for one in (*rows[:1], *rows[-1:])]
 
 
 def _cost(best: Row, rows: Sequence[Row]) -> str:
@@ -315,9 +313,8 @@ def _cost(best: Row, rows: Sequence[Row]) -> str:
     if best.number("ratio") is None:
         return ""
     said = f". {best.name} takes {_times(best)}"
-    same = [
-        one for one in _way(rows, CHECKPOINTED) if one.values["layers"] == best.values["layers"]
-    ]
+    others = [one for one in _way(rows, CHECKPOINTED) if one is not best]
+    same = [one for one in others if one.values["layers"] == best.values["layers"]]
     if same and same[0].number("ratio") is not None:
         kept = units.size(same[0].number(ACTIVATIONS))
         said += f"; checkpointing keeps {kept} and takes {_times(same[0])}"
@@ -335,12 +332,13 @@ def _times(row: Row) -> str:
 def _convergence(setting: Setting, rows: Sequence[Row]) -> str:
     learned = [one for one in rows if one.number(LOSS) is not None]
     if len(learned) < 2:
-        return ""
+        return troubles(rows)
     told = [f"{one.number(LOSS):.3f} ({one.name})" for one in learned]
     near = study.overlap(learned[0], learned[1], LOSS)
     noise = ", within the noise of the seeds" if near else ""
     after = units.plural(setting.epochs or 1, "epoch")
-    return f" After {after}, with as many parameters, the loss is {units.listed(told)}{noise}."
+    said = f" After {after}, with as many parameters, the loss is {units.listed(told)}{noise}."
+    return said + troubles(rows)
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:

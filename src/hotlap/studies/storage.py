@@ -220,7 +220,7 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     said += f", {units.count(gain)} times {rows[0].name}" if gain else ""
     alike = [one.name for one in rows if one is not best and study.overlap(one, best, LATEST)]
     said += f" ({units.listed(alike)} within the noise of it)" if alike else ""
-    return f"{said}. {_threads(rows)}{study.missing(rows)}".rstrip()
+    return f"{said}. {_threads(rows)}".rstrip() + study.missing(rows)
 
 
 def _threads(rows: Sequence[Row]) -> str:
@@ -276,8 +276,8 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
             x=Axis(title="latency of the store"),
             y=Axis(title="samples/s", log=True),
             series=tuple(_line(one, at) for one in good),
-            words=f"Samples a second by latency, with 95 % intervals; at {at[-1]} {best.name} "
-            "gets most.",
+            words=f"Samples a second by latency, with 95 % intervals; most at {at[-1]} "
+            f"with {best.name}.",
         ),
         Picture(
             kind="bars",

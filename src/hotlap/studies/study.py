@@ -22,6 +22,12 @@ AnyCell = Timed | Trained | Called
 T = TypeVar("T")
 CellT = TypeVar("CellT", Timed, Trained, Called)
 _PYTHON = ("python", "-m")
+_BY_ITSELF = {  # what a row does; else it is done to it: skipped, not run
+    answers.FAILED: "failed",
+    answers.OUT_OF_MEMORY: "ran out of memory",
+    answers.TIMED_OUT: "timed out",
+}
+AND = "and "  # begins the name of a row that adds to the one above
 NAMED = 3  # rows without figures that a reading names; of more it says how many
 
 
@@ -238,7 +244,7 @@ def nothing(rows: Sequence[Row]) -> str:
     reasons = sorted({one.reason or one.status for one in run})
     if len(reasons) == 1:
         return f"Nothing was measured: {reasons[0].rstrip('.')}."
-    named = sorted({f"{one.name}: {one.reason or one.status}".rstrip(".") for one in run})
+    named = sorted({f"{_quoted(one)}: {one.reason or one.status}".rstrip(".") for one in run})
     return f"Nothing was measured. {'; '.join(named[:3])}."
 
 
@@ -272,12 +278,17 @@ def missing(rows: Sequence[Row]) -> str:
     left = Counter(one.status for one in rows if not one.good)
     many = [status for status, count in left.items() if count > NAMED or status == answers.NOT_RUN]
     few = [one for one in rows if not one.good and one.status not in many]
-    names = units.listed([f"{one.name} ({one.status})" for one in few])
+    names = units.listed([f"{_quoted(one)} ({one.status})" for one in few])
     said = f" Without figures: {names}." if few else ""
     for status in many:
-        was = "was" if left[status] == 1 else "were"
-        said += f" {units.plural(left[status], 'row')} {was} {status}."
+        was = f"{'was' if left[status] == 1 else 'were'} {status}"
+        said += f" {units.plural(left[status], 'row')} {_BY_ITSELF.get(status, was)}."
     return said
+
+
+def _quoted(one: Row) -> str:
+    """Its name within a sentence, whose own `and` must not be taken for the row's."""
+    return f"'{one.name}'" if one.name.startswith(AND) else one.name
 
 
 def overlap(one: Row, other: Row, column: str) -> bool:
@@ -290,13 +301,15 @@ def overlap(one: Row, other: Row, column: str) -> bool:
 
 
 def series(name: str, at: Sequence[float | str], rows: Sequence[Row], column: str) -> Series:
-    """One column of the rows, with its intervals, to be drawn."""
+    """One column of the rows, with its intervals where there are any, to be drawn."""
+    ends = [one.intervals.get(column, (None, None)) for one in rows]
+    known = any(column in one.intervals for one in rows)
     return Series(
         name=name,
         x=tuple(at),
         y=tuple(one.number(column) for one in rows),
-        low=tuple(one.intervals.get(column, (None, None))[0] for one in rows),
-        high=tuple(one.intervals.get(column, (None, None))[1] for one in rows),
+        low=tuple(low for low, _ in ends) if known else (),
+        high=tuple(high for _, high in ends) if known else (),
     )
 
 

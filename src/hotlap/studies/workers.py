@@ -161,6 +161,6 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
             Series(name=name, x=names, y=tuple(one.number(column) for one in good))
             for name, column in parts.items()
         ),
-        words=f"Loading and computing of an epoch by loader workers; {best.name} take least.",
+        words=f"Loading and computing of an epoch by loader workers; least with {best.name}.",
     )
     return (picture,)

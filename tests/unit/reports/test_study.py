@@ -11,7 +11,7 @@ from rich.console import Console
 from test_html import Page
 
 from hotlap import answers
-from hotlap.answers import Axis, Column, Picture, Row, Series
+from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed
 from hotlap.errors import RecordError
 from hotlap.reports import csv, html, markdown, pictures, study
 from hotlap.studies import named
@@ -146,7 +146,7 @@ def test_csv_has_numbers_intervals_and_what_was_varied():
 
 def test_pictures_scale_bytes_and_show_intervals():
     lines, bars = (pictures.figure(one) for one in answer().pictures)
-    assert lines.data[0]["error_y"]["array"] == [pytest.approx(12.8), None]
+    assert lines.data[0]["error_y"]["array"] == [pytest.approx(12.8), pictures.NONE]
     assert lines.layout["xaxis"]["tickvals"] == [8.0, 16.0]
     assert bars.layout["barmode"] == "stack"
     assert bars.data[0]["x"][1] == pytest.approx(2 / (1 << 20))
@@ -226,3 +226,26 @@ def test_an_answer_is_the_same_after_it_was_saved(tmp_path):
     (tmp_path / "study.json").write_bytes(b'{"schema": 99}')
     with pytest.raises(RecordError, match="Upgrade hotlap"):
         answers.load(tmp_path)
+
+
+def test_of_a_cell_that_was_skipped_nothing_was_run():
+    cell = Timed(row="GPU", words=("python", "train.py"), skip="there is no GPU")
+    made = answer(cells=(Done(cell=cell, status=answers.SKIPPED, reason=cell.skip),))
+    text = html.render_answer(made)
+    assert "train.py" not in text
+    assert '<td class="number">–</td><td></td><td>nothing</td>' in text
+
+
+def test_a_value_without_an_interval_has_no_error_bar():
+    y = Axis(title="seconds")
+
+    def bars(*ends):
+        low, high = zip(*ends, strict=True)
+        one = Series(name="a", x=("p", "q"), y=(2.0, 2.0), low=low, high=high)
+        shown = Picture(kind="bars", x=Axis(title="row"), y=y, series=(one,), words="")
+        return pictures.figure(shown).data[0]["error_x"]
+
+    assert bars((None, None), (None, None)) == {"visible": False}
+    some = bars((None, None), (1.0, 4.0))
+    assert some["array"] == [pictures.NONE, 2.0]
+    assert some["arrayminus"] == [pictures.NONE, 1.0]

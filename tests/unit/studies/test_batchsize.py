@@ -94,3 +94,10 @@ def test_every_batch_divides_the_images():
 
 def test_only_the_first_run_is_looked_into():
     assert {(cell.run, cell.phases) for cell in batchsize.plan(FULL)} == {(0, True), (1, False)}
+
+
+def test_a_batch_that_was_measured_alone_is_compared_with_none():
+    _, said = read({64: 1000})
+    assert said.startswith(
+        "Best: batch 64 with 995 samples/s; no other was measured that it could be compared with."
+    )

@@ -1,6 +1,9 @@
 """Which tier pays, from figures of every shape."""
 
+import pytest
+
 from hotlap.answers import FAILED, MEASURED, SKIPPED, Done
+from hotlap.errors import UsageError
 from hotlap.studies import cache
 from hotlap.studies.study import Results, Setting
 
@@ -120,3 +123,10 @@ def test_without_pillow_every_cell_says_what_is_missing(monkeypatch):
     assert {cell.skip for cell in cache.plan(FULL)} == {
         "Pillow is not installed, and it decodes the images"
     }
+
+
+def test_one_epoch_alone_is_refused_because_the_first_fills_the_cache():
+    with pytest.raises(UsageError, match="--epochs is 1; the study cache needs 2 at least"):
+        cache.plan(Setting(quick=True, epochs=1))
+    warm = [cache.plan(Setting(epochs=count))[0].arguments["warm"] for count in (2, 3, None)]
+    assert warm == [1, 2, 2]

@@ -108,3 +108,16 @@ def test_one_thread_that_failed_leaves_the_others_without_a_gain():
     assert said.startswith("Best: CPU, 4 threads")
     found = results({2: 0.04, 4: 0.02}, ALONE)
     assert len(devices.draw(ALONE, list(rows.values()), found)) == 1
+
+
+def test_the_row_of_the_gpu_is_a_command_for_the_gpu_even_where_it_is_skipped():
+    cell = devices.plan(ALONE)[-1]
+    assert cell.skip
+    assert cell.words[cell.words.index("--device") + 1] == "cuda"
+
+
+def test_the_picture_says_on_what_an_epoch_is_shortest():
+    for setting, words in ((FULL, "the GPU."), (ALONE, "the CPU with 4 threads.")):
+        found = results(SCALING, setting)
+        picture = devices.draw(setting, devices.tabulate(setting, found), found)[0]
+        assert picture.words.endswith(f"; least on {words}")

@@ -18,11 +18,11 @@ RATES = {
 }
 
 
-def done_of(cell, rate, accuracy):
+def done_of(cell, rate, accuracy, count=3):
     if isinstance(cell, Trained):
         epochs = [
             {"total_seconds": seconds, "train_accuracy": right - 0.05, "test_accuracy": right}
-            for seconds, right in ((20.0, 0.5), (1.0, 0.7), (1.0, accuracy))
+            for seconds, right in ((20.0, 0.5), (1.0, 0.7), (1.0, accuracy))[:count]
         ]
         return Done(cell=cell, status=MEASURED, figures={"epochs": epochs})
     batch = 512 if "batch" in cell.row else 128
@@ -161,7 +161,7 @@ def test_a_row_that_failed_has_its_reason_and_no_gain_is_made_up_for_the_next():
     rows, said = read({name: rate for name, rate in RATES.items() if name != "and compile"})
     assert rows["and compile"].reason == "it does not compile"
     assert rows["and batch 512"].number("step_up") is None
-    assert said.endswith("Without figures: and compile (failed).")
+    assert said.endswith("Without figures: 'and compile' (failed).")
 
 
 def test_pictures_show_speed_memory_and_what_is_learned():
@@ -187,3 +187,24 @@ def test_every_row_is_timed_in_two_rounds_the_second_one_forward():
     assert rows == [*reversed(RATES), *RATES]
     assert len({(cell.row, cell.run) for cell in ladder.plan(FULL)}) == 2 * len(RATES)
     assert [cell.row for cell in ladder.plan(Setting(quick=True))].count("stock") == 1
+
+
+def test_no_interval_has_less_than_no_image_right_or_more_than_all():
+    setting = Setting(device="cuda", cores=16, epochs=3, seeds=2)
+    plan = ladder.plan(setting)
+    for accuracies, ends in ((0.05, 0.2), (0.0, None)), ((0.8, 0.95), (None, 1.0)):
+        done = [done_of(cell, 4000, accuracies[cell.run % 2]) for cell in plan]
+        stock = ladder.tabulate(setting, Results(plan, done))[0]
+        found = stock.intervals["test_accuracy"]
+        assert all(end is None or end == at for end, at in zip(ends, found, strict=True))
+        assert 0.0 <= found[0] < stock.number("test_accuracy") < found[1] <= 1.0
+
+
+def test_a_single_epoch_is_the_first_and_there_are_no_others():
+    setting = Setting(device="cuda", cores=16, epochs=1)
+    plan = ladder.plan(setting)
+    done = [done_of(cell, 4000, 0.82, count=1) for cell in plan]
+    rows = ladder.tabulate(setting, Results(plan, done))
+    assert rows[0].number("first_epoch_seconds") == 20.0
+    assert rows[0].number("epoch_seconds") is None
+    assert "(20.0 s of training)" in ladder.read(setting, rows)

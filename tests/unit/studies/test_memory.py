@@ -1,5 +1,7 @@
 """Activations over depth, from figures of every shape, and counted for real on small networks."""
 
+import math
+
 import pytest
 import torch
 
@@ -103,7 +105,9 @@ def test_losses_of_an_epoch_are_compared_and_near_ones_called_so():
 def test_a_network_that_does_not_fit_leaves_the_others_their_words():
     rows, said = read(without=("18-18-18 keeping all", "RevNet 18-18-18"))
     assert [row.name for row in rows.values() if row.best] == ["18-18-18 checkpointed"]
+    assert "from RevNet 3-3-3 to RevNet 9-9-9, while the same networks keeping all go" in said
     assert "keeping all go from 38.0 MiB to 110 MiB" in said
+    assert said.count("times the time of keeping all") == 1
     assert said.endswith(
         "Without figures: RevNet 18-18-18 (out of memory) and 18-18-18 keeping all (out of memory)."
     )
@@ -178,3 +182,36 @@ def test_reversible_keeps_the_same_at_any_depth_and_checkpointing_less_than_all(
     assert kept(4, memory.REVERSIBLE) == kept(2, memory.REVERSIBLE)
     assert kept(4, memory.REVERSIBLE) < kept(4, memory.CHECKPOINTED) < kept(4, memory.KEPT)
     assert kept(2, memory.KEPT) < kept(4, memory.KEPT)
+
+
+def test_networks_that_are_not_as_deep_are_not_called_the_same():
+    _, said = read(without=("18-18-18 keeping all",))
+    assert (
+        "stays the same from RevNet 3-3-3 to RevNet 18-18-18, while 3-3-3 keeping all takes "
+        "38.0 MiB and 9-9-9 keeping all takes 110 MiB."
+    ) in said
+
+
+def test_the_best_is_not_compared_with_itself():
+    others = [memory.name(**one) for one in memory.networks(FULL) if one["way"] != memory.KEPT]
+    _, said = read(without=others)
+    assert said.startswith(
+        "Best: 18-18-18 keeping all, which keeps 218 MiB of activations, while 3-3-3 keeping all "
+        "takes 38.0 MiB. After 1 epoch"
+    )
+
+
+def test_a_training_that_diverged_is_called_so_and_has_no_loss():
+    rows, said = read(losses=(math.nan, 1.0))
+    assert "nan" not in said
+    assert said.endswith(
+        " Diverged, the loss being no number any more: 2 of 2 runs learning ResNet-18."
+    )
+    assert rows["learning ResNet-18"].values["loss"] is None
+    assert "diverged" in rows["learning ResNet-18"].reason
+
+
+def test_no_interval_of_a_loss_goes_below_nothing():
+    rows, _ = read(losses=(0.001, 1.0))
+    low, high = rows["learning ResNet-18"].intervals["final_loss"]
+    assert low == 0.0 < high

@@ -143,3 +143,14 @@ def test_a_cell_measures_every_latency(monkeypatch):
     assert set(found["latencies"]) == {"0", "1"}
     assert found["latencies"]["1"]["sample_seconds"] > 0
     assert found["memory_bytes"] > 0
+
+
+def test_without_threads_one_space_stands_between_the_sentences():
+    _, said = read(without=("8 threads", "32 threads", "32 threads, 2 workers"))
+    assert "times 0 workers. Without figures: 8 threads (timed out)" in said
+
+
+def test_the_picture_says_with_which_loader_most_come():
+    found = results()
+    lines, _ = storage.draw(FULL, storage.tabulate(FULL, found), found)
+    assert lines.words.endswith("; most at 200 ms with 32 threads, 2 workers.")

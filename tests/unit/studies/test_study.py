@@ -2,7 +2,7 @@
 
 import pytest
 
-from hotlap.answers import MEASURED, SKIPPED, Done, Row, Timed
+from hotlap.answers import FAILED, MEASURED, OUT_OF_MEMORY, SKIPPED, TIMED_OUT, Done, Row, Timed
 from hotlap.studies import named, study
 from hotlap.studies.study import Setting
 
@@ -40,3 +40,29 @@ def test_rows_without_figures_are_named_while_they_are_few():
     assert study.missing(rows[:1]) == " Without figures: row 0 (skipped)."
     assert study.missing(rows) == " 4 rows were skipped."
     assert study.missing([Row(name="a", status=MEASURED)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (FAILED, " 4 rows failed."),
+        (OUT_OF_MEMORY, " 4 rows ran out of memory."),
+        (TIMED_OUT, " 4 rows timed out."),
+    ],
+)
+def test_many_rows_without_figures_did_what_they_did(status, said):
+    assert study.missing([Row(name=f"row {at}", status=status) for at in range(4)]) == said
+
+
+def test_a_row_that_begins_with_and_stands_in_quotation_marks():
+    rows = [Row(name=name, status=FAILED, reason=name[-4:]) for name in ("compile", "and bf16")]
+    assert study.missing(rows) == " Without figures: compile (failed) and 'and bf16' (failed)."
+    assert study.nothing(rows) == "Nothing was measured. 'and bf16': bf16; compile: pile."
+
+
+def test_a_column_without_intervals_is_drawn_without_any():
+    plain = Row(name="a", values={"seconds": 1.0})
+    assert study.series("", ["a"], [plain], "seconds").low == ()
+    wide = Row(name="b", values={"seconds": 2.0}, intervals={"seconds": (1.0, 3.0)})
+    made = study.series("", ["a", "b"], [plain, wide], "seconds")
+    assert (made.low, made.high) == ((None, 1.0), (None, 3.0))

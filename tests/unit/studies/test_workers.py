@@ -97,3 +97,9 @@ def test_loading_and_computing_add_up_to_the_epoch_however_much_the_runs_differ(
     assert rows[1].number("training_seconds") == pytest.approx(
         9 * rows[1].number("loading_seconds")
     )
+
+
+def test_the_picture_says_with_how_many_workers_an_epoch_is_shortest():
+    found = results({0: (4.0, 2.0), 1: (0.1, 2.0), 2: (0.1, 2.5), 4: (0.1, 2.6)})
+    (picture,) = workers.draw(FULL, workers.tabulate(FULL, found), found)
+    assert picture.words.endswith("; least with 1 worker.")
