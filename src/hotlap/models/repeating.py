@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
 from hotlap.generators import Generator, same
-from hotlap.models.attributes import SMALL, Attributes
+from hotlap.models.attributes import SMALL, Attributes, version
 from hotlap.models.sources import is_torchs, own_generators
 
 
@@ -80,7 +80,7 @@ class Held(NamedTuple):
 
     @property
     def written_to(self) -> bool:
-        return bool(self.tensor._version != self.version)
+        return version(self.tensor) != self.version
 
     @property
     def replaced(self) -> bool:
@@ -93,6 +93,7 @@ class Conditions:
     def __init__(self, module: nn.Module, name: str, given: torch.Tensor) -> None:
         self._module = module
         self.name = f"{name} ({type(module).__name__})"
+        self._refuse_scripts()
         self.dtype = given.dtype
         kinds = sorted({"cpu", given.device.type} & {"cpu", "cuda"})
         self._autocast = [
@@ -101,10 +102,18 @@ class Conditions:
         ]
         self._cached = torch.is_autocast_cache_enabled()
         self._modes = [(one, one.training) for one in module.modules()]
-        self._held = list(_held(module))
+        self._read = _may_be_read(module)
+        self._held = list(_held(module, self._read))
         self._unfilled = list(_unfilled(module))
         self._attributes = Attributes(module.modules())
         self._random: list[tuple[Generator, Any]] = []
+
+    def _refuse_scripts(self) -> None:
+        if any(isinstance(one, torch.jit.ScriptModule) for one in self._module.modules()):
+            raise TypeError(
+                f"{self.name} is or holds a module that torch.jit scripted or traced, which cannot "
+                "be made what it was before it runs again; use the module that it was made from"
+            )
 
     def close(self, randomness: Randomness) -> None:
         """After the forward pass: refuses what would start from something else a second time."""
@@ -142,7 +151,7 @@ class Conditions:
             for held in self._held:
                 self._put_back(held, fresh, stack)
             for one, training in self._modes:  # BatchNorm has counted this batch
-                if training and _counts(one) and one.track_running_stats:
+                if training and not self._read and _counts(one) and one.track_running_stats:
                     stack.callback(setattr, one, "track_running_stats", True)
                     one.track_running_stats = False
             yield
@@ -187,6 +196,16 @@ def _counts(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and is_torchs(type(module).forward)
 
 
+def _may_be_read(module: nn.Module) -> bool:
+    """Whether code that is not torch's runs in here: it may use the statistics of a BatchNorm."""
+    return any(
+        not (is_torchs(type(one)) or type(one).__module__.startswith("torch._dynamo."))
+        or one._forward_hooks
+        or one._forward_pre_hooks
+        for one in module.modules()
+    )
+
+
 def _unfilled(module: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
     """Buffers that are registered and not there yet."""
     for one in module.modules():
@@ -194,18 +213,20 @@ def _unfilled(module: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
             yield from ((one._buffers, name) for name, held in one._buffers.items() if held is None)
 
 
-def _held(module: nn.Module) -> Iterator[Held]:
-    """Without the statistics of a BatchNorm that is training: it writes them, and reads none."""
+def _held(module: nn.Module, read: bool) -> Iterator[Held]:
+    """Without the statistics of a training BatchNorm that nobody reads: it only writes them."""
     for one in module.modules():
         counts = _counts(one)
-        buffers = {} if counts and one.training else one._buffers
+        alone = counts and not read
+        buffers = {} if alone and one.training else one._buffers
         for kind, place in (("parameter", one._parameters), ("buffer", buffers)):
             for name, tensor in place.items():
                 if tensor is not None:
-                    may_change = kind == "buffer" and not counts and tensor.numel() <= SMALL
+                    small = counts or tensor.numel() <= SMALL
+                    may_change = kind == "buffer" and not alone and small
                     copied = tensor.detach().clone() if may_change else None
                     wanted = tensor.requires_grad
-                    yield Held(place, name, tensor, tensor._version, wanted, kind, copied)
+                    yield Held(place, name, tensor, version(tensor), wanted, kind, copied)
 
 
 @contextmanager
