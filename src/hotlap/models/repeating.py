@@ -15,6 +15,7 @@ from torch.nn.utils import parametrize
 
 from hotlap.generators import Generator, same
 from hotlap.models.attributes import SMALL, Attributes, version
+from hotlap.models.beside import Place, computed
 from hotlap.models.sources import is_torchs, own_generators
 
 
@@ -104,8 +105,8 @@ class Conditions:
         self._modes = [(one, one.training) for one in module.modules()]
         self._read = _may_be_read(module)
         self._held = list(_held(module, self._read))
-        self._unfilled = list(_unfilled(module))
         self._attributes = Attributes(module.modules())
+        self._lent: dict[int, torch.Tensor] = {}  # copies of buffers, while it runs again
         self._random: list[tuple[Generator, Any]] = []
 
     def _refuse_scripts(self) -> None:
@@ -133,9 +134,9 @@ class Conditions:
     def autocast(self) -> bool:
         return any(enabled for _, enabled, _ in self._autocast)
 
-    def computed(self) -> list[tuple[Any, Any]]:
+    def computed(self) -> list[tuple[Place, str]]:
         """Where a run with gradients has left tensors that need one."""
-        return self._attributes.computed()
+        return computed(self._module, self._attributes.known() | {*map(id, self._lent.values())})
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -144,12 +145,10 @@ class Conditions:
             for name in self._attributes.lost():
                 raise self._written_over(f"tensor {name}")
             self._attributes.put_back(stack)
-            for place, name in self._unfilled:
-                stack.callback(place.__setitem__, name, place.get(name))
-                place[name] = None
-            fresh: dict[int, torch.Tensor] = {}  # a buffer that two modules share stays one
+            self._lent = {}  # a buffer that two modules share stays one
+            stack.callback(self._lent.clear)
             for held in self._held:
-                self._put_back(held, fresh, stack)
+                self._put_back(held, stack)
             for one, training in self._modes:  # BatchNorm has counted this batch
                 if training and not self._read and _counts(one) and one.track_running_stats:
                     stack.callback(setattr, one, "track_running_stats", True)
@@ -170,11 +169,11 @@ class Conditions:
             stack.enter_context(without_cached_parametrizations())
             yield
 
-    def _put_back(self, held: Held, fresh: dict[int, torch.Tensor], stack: ExitStack) -> None:
+    def _put_back(self, held: Held, stack: ExitStack) -> None:
         """What functional_call lends a module is gone by now; what was written over is lost."""
         tensor = held.tensor
         if held.copied is not None:
-            tensor = fresh.setdefault(id(held.tensor), held.copied.clone())
+            tensor = self._lent.setdefault(id(held.tensor), held.copied.clone())
         elif held.written_to:
             raise self._written_over(f"{held.kind} {held.name}")
         if held.place.get(held.name) is not tensor:
@@ -204,13 +203,6 @@ def _may_be_read(module: nn.Module) -> bool:
         or one._forward_pre_hooks
         for one in module.modules()
     )
-
-
-def _unfilled(module: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
-    """Buffers that are registered and not there yet."""
-    for one in module.modules():
-        if not is_torchs(type(one)):
-            yield from ((one._buffers, name) for name, held in one._buffers.items() if held is None)
 
 
 def _held(module: nn.Module, read: bool) -> Iterator[Held]:
