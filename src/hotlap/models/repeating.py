@@ -201,6 +201,7 @@ def _may_be_read(module: nn.Module) -> bool:
         not (is_torchs(type(one)) or type(one).__module__.startswith("torch._dynamo."))
         or one._forward_hooks
         or one._forward_pre_hooks
+        or "forward" in vars(one)
         for one in module.modules()
     )
 

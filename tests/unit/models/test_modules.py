@@ -1,6 +1,7 @@
 """Modules of all kinds as F and G: what they count, hold and draw is as with plain blocks."""
 
 import copy
+import types
 
 import pytest
 import torch
@@ -128,6 +129,14 @@ def read_by_a_hook():
     return nn.Sequential(norm, nn.Conv2d(4, 4, 1))
 
 
+def read_by_a_forward_of_its_own():
+    norm = nn.BatchNorm2d(4)
+    norm.forward = types.MethodType(
+        lambda one, x: nn.BatchNorm2d.forward(one, x) + one.running_var.mean(), norm
+    )
+    return nn.Sequential(norm, nn.Conv2d(4, 4, 1))
+
+
 STATISTICS = {
     "batch_norm on a BatchNorm's buffers": Borrows,
     "a BatchNorm that is read": Reads,
@@ -158,7 +167,7 @@ def test_what_a_module_counts_it_counts_once(make):
     assert calls[0] == calls[1]
 
 
-@pytest.mark.parametrize("make", [Borrows, Reads, read_by_a_hook])
+@pytest.mark.parametrize("make", [Borrows, Reads, read_by_a_hook, read_by_a_forward_of_its_own])
 def test_another_forward_pass_may_come_before_the_backward_pass(make):
     plain, reversible = both(make)
     for model in (plain, reversible):
