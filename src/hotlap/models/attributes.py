@@ -17,7 +17,7 @@ from torch import nn
 from hotlap.models.sources import DEPTH, is_torchs
 
 SMALL = 16_384  # numbers: a tensor that may be a statistic, and is copied to be what it was
-CONTAINERS = (dict, list, set, deque)
+CONTAINERS = (dict, list, set, deque, bytearray)
 
 
 class Contents(NamedTuple):
@@ -25,7 +25,6 @@ class Contents(NamedTuple):
 
     place: Any
     then: Any
-    torchs: bool = False
 
 
 class Written(NamedTuple):
@@ -54,9 +53,9 @@ class Attributes:
         self._seen: set[int] = set()
         for module in modules:
             own = vars(module)
-            torchs = is_torchs(type(module))
-            self._contents.append(Contents(own, dict(own), torchs))
-            if not torchs:
+            self._contents.append(Contents(own, dict(own)))
+            if not is_torchs(type(module)):
+                self._contents.append(Contents(module._buffers, dict(module._buffers)))
                 held = ((name, one) for name, one in own.items() if name not in MACHINERY)
                 self._note(held, type(module), DEPTH)
 
@@ -65,12 +64,12 @@ class Attributes:
             if isinstance(value, torch.Tensor):
                 self._tensors.setdefault(id(value), _written(value, name))
             elif depth and id(value) not in self._seen:
-                inside = _inside(value, owner)
-                if inside is not None:
+                place = inside(value, owner)
+                if place is not None:
                     self._seen.add(id(value))
-                    if not isinstance(inside, tuple):
-                        self._contents.append(Contents(inside, _copied(inside)))
-                    self._note(((name, one) for one in _values(inside)), owner, depth - 1)
+                    if not isinstance(place, tuple):
+                        self._contents.append(Contents(place, _copied(place)))
+                    self._note(((name, one) for one in _values(place)), owner, depth - 1)
 
     def lost(self) -> Iterator[str]:
         """The names of tensors that were written over and are too large to be copied."""
@@ -85,20 +84,14 @@ class Attributes:
             for at, one in self._tensors.items()
             if one.copied is not None and one.changed
         }
-        for place, then, _ in self._contents:
+        for place, then in self._contents:
             stack.callback(_fill, place, _copied(place))
             _fill(place, _replaced(then, fresh) if fresh else then)
 
-    def computed(self) -> list[tuple[Any, Any]]:
-        """Where there are tensors now that need a gradient, and were not there then."""
-        return [
-            (place, key)
-            for place, then, torchs in self._contents
-            if isinstance(place, (dict, list)) and not torchs
-            for key, value in _entries(place)
-            if isinstance(value, torch.Tensor) and value.grad_fn is not None
-            if all(value is not one for one in _values(then))
-        ]
+    def known(self) -> set[int]:
+        """The ids of what was there."""
+        values = (value for one in self._contents for value in _values(one.then))
+        return {*map(id, values), *self._tensors}
 
 
 MACHINERY = frozenset(vars(nn.Module()))
@@ -115,7 +108,7 @@ def _written(tensor: torch.Tensor, name: str) -> Written:
     return Written(tensor, name, version(tensor), copied)
 
 
-def _inside(value: Any, owner: type) -> Any:
+def inside(value: Any, owner: type) -> Any:
     """What can be looked into: containers, small arrays, and simple objects of the user's."""
     if isinstance(value, (*CONTAINERS, tuple)):
         return value if len(value) <= SMALL else None
@@ -140,34 +133,44 @@ def _is_array(value: Any) -> bool:
 
 
 def _values(place: Any) -> Iterable[Any]:
-    if _is_array(place):
+    if isinstance(place, bytearray) or _is_array(place):
         return ()
     return place.values() if isinstance(place, dict) else place
-
-
-def _entries(place: Any) -> list[tuple[Any, Any]]:
-    return list(place.items() if isinstance(place, dict) else enumerate(place))
 
 
 def _copied(place: Any) -> Any:
     if isinstance(place, dict):
         return dict(place)
-    if _is_array(place):
+    if isinstance(place, bytearray) or _is_array(place):
         return place.copy()
     return set(place) if isinstance(place, set) else list(place)
 
 
 def _replaced(then: Any, fresh: dict[int, torch.Tensor]) -> Any:
     if isinstance(then, dict):
-        return {key: fresh.get(id(value), value) for key, value in then.items()}
-    if isinstance(then, list):
-        return [fresh.get(id(value), value) for value in then]
+        return {key: _fresh(value, fresh) for key, value in then.items()}
+    if isinstance(then, (list, set)):
+        return type(then)(_fresh(value, fresh) for value in then)
     return then
+
+
+def _fresh(value: Any, fresh: dict[int, torch.Tensor]) -> Any:
+    """Tuples, which cannot be filled, are made anew where a tensor in them is."""
+    if not isinstance(value, tuple):
+        return fresh.get(id(value), value)
+    values = [_fresh(one, fresh) for one in value]
+    return like(value, values) if any(map(is_not, value, values)) else value
+
+
+def like(one: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
+    return one._make(values) if hasattr(one, "_make") else tuple(values)
 
 
 def _fill(place: Any, contents: Any) -> None:
     """Leaves alone what is there already, which is the rule."""
-    if _is_array(place):
+    if isinstance(place, bytearray):
+        place[:] = contents
+    elif _is_array(place):
         place[...] = contents
     elif not _is_same(place, contents):
         place.clear()

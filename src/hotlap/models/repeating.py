@@ -14,7 +14,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
 from hotlap.generators import Generator, same
-from hotlap.models.attributes import SMALL, Attributes
+from hotlap.models.attributes import SMALL, Attributes, version
+from hotlap.models.beside import Place, computed
 from hotlap.models.sources import is_torchs, own_generators
 
 
@@ -80,7 +81,7 @@ class Held(NamedTuple):
 
     @property
     def written_to(self) -> bool:
-        return bool(self.tensor._version != self.version)
+        return version(self.tensor) != self.version
 
     @property
     def replaced(self) -> bool:
@@ -93,6 +94,7 @@ class Conditions:
     def __init__(self, module: nn.Module, name: str, given: torch.Tensor) -> None:
         self._module = module
         self.name = f"{name} ({type(module).__name__})"
+        self._refuse_scripts()
         self.dtype = given.dtype
         self.strides = given.stride()
         kinds = sorted({"cpu", given.device.type} & {"cpu", "cuda"})
@@ -102,10 +104,18 @@ class Conditions:
         ]
         self._cached = torch.is_autocast_cache_enabled()
         self._modes = [(one, one.training) for one in module.modules()]
-        self._held = list(_held(module))
-        self._unfilled = list(_unfilled(module))
+        self._read = _may_be_read(module)
+        self._held = list(_held(module, self._read))
         self._attributes = Attributes(module.modules())
+        self._lent: dict[int, torch.Tensor] = {}  # copies of buffers, while it runs again
         self._random: list[tuple[Generator, Any]] = []
+
+    def _refuse_scripts(self) -> None:
+        if any(isinstance(one, torch.jit.ScriptModule) for one in self._module.modules()):
+            raise TypeError(
+                f"{self.name} is or holds a module that torch.jit scripted or traced, which cannot "
+                "be made what it was before it runs again; use the module that it was made from"
+            )
 
     def close(self, randomness: Randomness) -> None:
         """After the forward pass: refuses what would start from something else a second time."""
@@ -125,9 +135,9 @@ class Conditions:
     def autocast(self) -> bool:
         return any(enabled for _, enabled, _ in self._autocast)
 
-    def computed(self) -> list[tuple[Any, Any]]:
+    def computed(self) -> list[tuple[Place, str]]:
         """Where a run with gradients has left tensors that need one."""
-        return self._attributes.computed()
+        return computed(self._module, self._attributes.known() | {*map(id, self._lent.values())})
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -136,14 +146,12 @@ class Conditions:
             for name in self._attributes.lost():
                 raise self._written_over(f"tensor {name}")
             self._attributes.put_back(stack)
-            for place, name in self._unfilled:
-                stack.callback(place.__setitem__, name, place.get(name))
-                place[name] = None
-            fresh: dict[int, torch.Tensor] = {}  # a buffer that two modules share stays one
+            self._lent = {}  # a buffer that two modules share stays one
+            stack.callback(self._lent.clear)
             for held in self._held:
-                self._put_back(held, fresh, stack)
+                self._put_back(held, stack)
             for one, training in self._modes:  # BatchNorm has counted this batch
-                if training and _counts(one) and one.track_running_stats:
+                if training and not self._read and _counts(one) and one.track_running_stats:
                     stack.callback(setattr, one, "track_running_stats", True)
                     one.track_running_stats = False
             yield
@@ -162,11 +170,11 @@ class Conditions:
             stack.enter_context(without_cached_parametrizations())
             yield
 
-    def _put_back(self, held: Held, fresh: dict[int, torch.Tensor], stack: ExitStack) -> None:
+    def _put_back(self, held: Held, stack: ExitStack) -> None:
         """What functional_call lends a module is gone by now; what was written over is lost."""
         tensor = held.tensor
         if held.copied is not None:
-            tensor = fresh.setdefault(id(held.tensor), held.copied.clone())
+            tensor = self._lent.setdefault(id(held.tensor), held.copied.clone())
         elif held.written_to:
             raise self._written_over(f"{held.kind} {held.name}")
         if held.place.get(held.name) is not tensor:
@@ -188,25 +196,31 @@ def _counts(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and is_torchs(type(module).forward)
 
 
-def _unfilled(module: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
-    """Buffers that are registered and not there yet."""
-    for one in module.modules():
-        if not is_torchs(type(one)):
-            yield from ((one._buffers, name) for name, held in one._buffers.items() if held is None)
+def _may_be_read(module: nn.Module) -> bool:
+    """Whether code that is not torch's runs in here: it may use the statistics of a BatchNorm."""
+    return any(
+        not (is_torchs(type(one)) or type(one).__module__.startswith("torch._dynamo."))
+        or one._forward_hooks
+        or one._forward_pre_hooks
+        or "forward" in vars(one)
+        for one in module.modules()
+    )
 
 
-def _held(module: nn.Module) -> Iterator[Held]:
-    """Without the statistics of a BatchNorm that is training: it writes them, and reads none."""
+def _held(module: nn.Module, read: bool) -> Iterator[Held]:
+    """Without the statistics of a training BatchNorm that nobody reads: it only writes them."""
     for one in module.modules():
         counts = _counts(one)
-        buffers = {} if counts and one.training else one._buffers
+        alone = counts and not read
+        buffers = {} if alone and one.training else one._buffers
         for kind, place in (("parameter", one._parameters), ("buffer", buffers)):
             for name, tensor in place.items():
                 if tensor is not None:
-                    may_change = kind == "buffer" and not counts and tensor.numel() <= SMALL
+                    small = counts or tensor.numel() <= SMALL
+                    may_change = kind == "buffer" and not alone and small
                     copied = tensor.detach().clone() if may_change else None
                     wanted = tensor.requires_grad
-                    yield Held(place, name, tensor, tensor._version, wanted, kind, copied)
+                    yield Held(place, name, tensor, version(tensor), wanted, kind, copied)
 
 
 @contextmanager

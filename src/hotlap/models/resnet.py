@@ -8,7 +8,9 @@ alone, and deep ones still train.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -82,18 +84,13 @@ class ResNet(nn.Module):  # type: ignore[misc]
         channels: int = 3,
     ) -> None:
         super().__init__()
-        if depth not in DEPTHS:
-            raise ValueError(f"depth is {depth}; it can be {', '.join(map(str, DEPTHS))}")
+        kind, counts = DEPTHS[chosen("depth", depth, DEPTHS)]
         if norm not in NORMS:
             raise ValueError(f"norm is {norm!r}; it can be {' or '.join(NORMS)}")
         if stem not in STEMS:
             raise ValueError(f"stem is {stem!r}; it can be {' or '.join(STEMS)}")
-        if isinstance(widths, int) or len(widths) != len(WIDTHS):
-            raise ValueError(f"widths are {widths}; there are four stages, like {WIDTHS}")
-        check(classes=classes, channels=channels)
-        for width in widths:
-            check(width=width)
-        kind, counts = DEPTHS[depth]
+        classes, channels = whole(classes=classes, channels=channels)
+        widths = _widths(widths)
         first = [*conv(channels, widths[0], *((3, 1) if stem == "cifar" else (7, 2)), norm=norm)]
         first.append(nn.ReLU(inplace=True))
         if stem == "imagenet":
@@ -114,11 +111,43 @@ class ResNet(nn.Module):  # type: ignore[misc]
         return y
 
 
-def check(**numbers: int) -> None:
+def chosen(name: str, value: Any, known: Collection[int]) -> int:
+    """One of the numbers that are known."""
+    number = _number(value)
+    if number is None or number not in known:
+        raise ValueError(f"{name} is {value!r}; it can be {', '.join(map(str, known))}")
+    return number
+
+
+def whole(**numbers: Any) -> list[int]:
     """What counts something counts one or more of it."""
+    found = []
     for name, value in numbers.items():
-        if not isinstance(value, int) or value < 1:
+        number = _number(value)
+        if number is None or number < 1:
             raise ValueError(f"{name} is {value!r}; it must be a whole number from 1 on")
+        found.append(number)
+    return found
+
+
+def _number(value: Any) -> int | None:
+    """A whole number of any kind, numpy's among them; True and False count nothing."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _widths(widths: Any) -> tuple[int, ...]:
+    try:
+        each = tuple(widths)
+    except TypeError:
+        each = ()
+    if len(each) != len(WIDTHS):
+        raise ValueError(f"widths are {widths!r}; there are four stages, like {WIDTHS}")
+    return tuple(number for width in each for number in whole(width=width))
 
 
 def conv(given: int, made: int, size: int, stride: int, *, norm: str) -> list[nn.Module]:

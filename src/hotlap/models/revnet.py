@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hotlap.models.resnet import check, initialise
+from hotlap.models.resnet import chosen, initialise, whole
 from hotlap.models.reversible import ReversibleBlock, ReversibleSequential, halves
 
 DEPTHS: dict[int, tuple[str, int, tuple[int, int, int, int]]] = {
@@ -36,11 +36,9 @@ class RevNet(nn.Module):  # type: ignore[misc]
         reversible: bool = True,
     ) -> None:
         super().__init__()
-        if depth not in DEPTHS:
-            raise ValueError(f"depth is {depth}; it can be {', '.join(map(str, DEPTHS))}")
-        kind, usual, widths = DEPTHS[depth]
-        count = usual if units is None else units
-        check(units=count, classes=classes, channels=channels)
+        kind, usual, widths = DEPTHS[chosen("depth", depth, DEPTHS)]
+        wanted = usual if units is None else units
+        count, classes, channels = whole(units=wanted, classes=classes, channels=channels)
         self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
         stages: list[nn.Module] = []
         given = widths[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from hotlap.models.resnet import check
+from hotlap.models.resnet import chosen, whole
 
 SCALES = {2: 1, 4: 2}  # how often the image is doubled
 
@@ -15,18 +15,15 @@ class SRResNet(nn.Module):  # type: ignore[misc]
         self, scale: int = 4, *, blocks: int = 16, width: int = 64, channels: int = 3
     ) -> None:
         super().__init__()
-        if scale not in SCALES:
-            raise ValueError(f"scale is {scale}; it can be {', '.join(map(str, SCALES))}")
-        check(blocks=blocks, width=width, channels=channels)
+        doublings = SCALES[chosen("scale", scale, SCALES)]
+        blocks, width, channels = whole(blocks=blocks, width=width, channels=channels)
         self.first = nn.Sequential(nn.Conv2d(channels, width, 9, padding=4), nn.PReLU())
         self.blocks = nn.Sequential(
             *(Residual(width) for _ in range(blocks)),
             nn.Conv2d(width, width, 3, padding=1, bias=False),
             nn.BatchNorm2d(width),
         )
-        self.larger = nn.Sequential(
-            *(part for _ in range(SCALES[scale]) for part in doubling(width))
-        )
+        self.larger = nn.Sequential(*(part for _ in range(doublings) for part in doubling(width)))
         self.last = nn.Conv2d(width, channels, 9, padding=4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -105,7 +106,35 @@ class Unfilled(Counts):
         return self.calls
 
 
+class Registered(Counts):
+    def count(self):
+        if not hasattr(self, "calls"):
+            self.register_buffer("calls", torch.zeros(()))
+        self.calls += 1
+        return self.calls
+
+
+class Pair(NamedTuple):
+    name: str
+    count: torch.Tensor
+
+
+class InTuple(Counts):
+    def count(self):
+        return self.calls[1].add_(1).item()
+
+
+class InBytes(Counts):
+    def count(self):
+        self.calls[0] += 1
+        return self.calls[0]
+
+
 WAYS = {
+    "a buffer that is registered later": Registered,
+    "a tensor in a tuple": lambda: InTuple(lambda: ("n", torch.zeros(()))),
+    "a tensor in a named tuple": lambda: InTuple(lambda: Pair("n", torch.zeros(()))),
+    "bytes": lambda: InBytes(lambda: bytearray(1)),
     "a default of the class": ByDefault,
     "a number of numpy": lambda: ByDefault(lambda: np.int64(0)),
     "nothing at first": FromNothing,

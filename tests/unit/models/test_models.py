@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -148,6 +149,10 @@ def test_reversible_or_not_it_is_the_same_network():
         (lambda: RevNet(50), "depth is 50"),
         (lambda: RevNet(units=0), "units is 0"),
         (lambda: SRResNet(3), "scale is 3"),
+        (lambda: ResNet("18"), "depth is '18'; it can be 10, 18, 34, 50"),
+        (lambda: ResNet([18]), r"depth is \[18\]; it can be"),
+        (lambda: RevNet("38"), "depth is '38'; it can be 38, 110, 164"),
+        (lambda: SRResNet("4"), "scale is '4'; it can be 2, 4"),
     ],
 )
 def test_what_is_not_there_is_named(make, said):
@@ -159,6 +164,9 @@ def test_what_is_not_there_is_named(make, said):
     ("make", "said"),
     [
         (lambda: ResNet(18, widths=64), "four stages"),
+        (lambda: ResNet(18, widths=None), "widths are None; there are four stages"),
+        (lambda: ResNet(18, widths=(True, 2, 3, 4)), "width is True"),
+        (lambda: ResNet(classes=True), "classes is True; it must be a whole number"),
         (lambda: ResNet(18, widths=(0, 2, 3, 4)), "width is 0"),
         (lambda: ResNet(18, widths=(1.5, 2, 3, 4)), "width is 1.5"),
         (lambda: ResNet(classes=0), "classes is 0"),
@@ -173,6 +181,14 @@ def test_what_is_not_there_is_named(make, said):
 def test_numbers_that_make_no_network_are_named(make, said):
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_whole_numbers_may_be_numpys():
+    model = ResNet(np.int64(10), widths=np.array([8] * 4), classes=np.int32(5))
+    assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 5)
+    assert type(model.head[-1].out_features) is int
+    assert len(RevNet(np.int64(38), units=np.int64(1)).stages) == 5
+    assert SRResNet(np.int64(2), blocks=np.int64(1), width=np.int64(4))
 
 
 @pytest.mark.parametrize(("size", "rounded_up"), [((8, 6), False), ((8, 7), True)])

@@ -1,6 +1,7 @@
 """Modules of all kinds as F and G: what they count, hold and draw is as with plain blocks."""
 
 import copy
+import types
 
 import pytest
 import torch
@@ -99,7 +100,47 @@ class Written(nn.BatchNorm2d):
         return (x - mean[:, None, None]) / (variance[:, None, None] + self.eps).sqrt()
 
 
+class Borrows(nn.Module):
+    """Uses what a BatchNorm holds, and never calls it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4)
+        self.convolution = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        norm = self.norm
+        values = norm.running_mean, norm.running_var, norm.weight, norm.bias
+        return self.convolution(functional.batch_norm(x, *values, self.training))
+
+
+class Reads(Borrows):
+    """Uses what a BatchNorm has counted, before and after it has."""
+
+    def forward(self, x):
+        before = self.norm.running_var.clone()[:, None, None]
+        y = self.convolution(self.norm(x))
+        return y * before + self.norm.running_var.clone()[:, None, None]
+
+
+def read_by_a_hook():
+    norm = nn.BatchNorm2d(4)
+    norm.register_forward_hook(lambda one, given, made: made + one.running_var.mean())
+    return nn.Sequential(norm, nn.Conv2d(4, 4, 1))
+
+
+def read_by_a_forward_of_its_own():
+    norm = nn.BatchNorm2d(4)
+    norm.forward = types.MethodType(
+        lambda one, x: nn.BatchNorm2d.forward(one, x) + one.running_var.mean(), norm
+    )
+    return nn.Sequential(norm, nn.Conv2d(4, 4, 1))
+
+
 STATISTICS = {
+    "batch_norm on a BatchNorm's buffers": Borrows,
+    "a BatchNorm that is read": Reads,
+    "a BatchNorm that is read by a hook": read_by_a_hook,
     "a counter": Counts,
     "an average": Averages,
     "a plain number": Numbered,
@@ -124,6 +165,17 @@ def test_what_a_module_counts_it_counts_once(make):
     torch.testing.assert_close(gradients(reversible), gradients(plain))
     calls = [getattr(one[0].f, "calls", None) for one in (plain, reversible)]
     assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("make", [Borrows, Reads, read_by_a_hook, read_by_a_forward_of_its_own])
+def test_another_forward_pass_may_come_before_the_backward_pass(make):
+    plain, reversible = both(make)
+    for model in (plain, reversible):
+        y = model(batch())
+        model(batch() * 2)
+        y.square().mean().backward()
+    torch.testing.assert_close(buffers(reversible), buffers(plain))
+    torch.testing.assert_close(gradients(reversible), gradients(plain))
 
 
 def test_a_graph_that_is_kept_starts_from_the_same_counts_each_time():

@@ -41,6 +41,31 @@ def assert_same(plain, reversible):
 # Evaluation ------------------------------------------------------------------------------------
 
 
+class Means(nn.Module):
+    """Puts a new mean where the old one was, also when it is evaluated."""
+
+    def __init__(self, large=False):
+        super().__init__()
+        self.convolution = nn.Conv2d(4, 4, 1)
+        self.register_buffer("mean", torch.zeros(20_000 if large else 1))
+        self.large = large
+
+    def forward(self, x):
+        if not (self.large and self.training):
+            self.mean = x.detach().mean().expand_as(self.mean).clone()
+        return self.convolution(x - self.mean[0])
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_buffers_made_in_inference_mode_do_no_harm(large):
+    plain, reversible = both(lambda: Means(large))
+    for model in (plain, reversible):
+        with torch.inference_mode():
+            model.eval()(batch())
+        model.train()(batch().requires_grad_(not large)).square().mean().backward()
+    assert_same(plain, reversible)
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_evaluation_gives_what_plain_blocks_give(mode):
     plain, reversible = both()
@@ -229,6 +254,16 @@ def test_parts_and_sums_stay_reversible():
         assert len(made) == count
     with pytest.raises(TypeError, match="Linear is no ReversibleBlock"):
         model.append(nn.Linear(2, 2))(batch())
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_scripted_modules_are_refused_where_they_are_trained():
+    scripted = torch.jit.script(nn.Conv2d(4, 4, 1).double())
+    model = ReversibleSequential(ReversibleBlock(nn.Sequential(scripted), nn.Identity()))
+    with torch.no_grad():
+        model(batch())
+    with pytest.raises(TypeError, match=r"F \(Sequential\) is or holds .* use the module that it"):
+        model(batch())
 
 
 class Halving(ReversibleBlock):
