@@ -179,9 +179,10 @@ class Clock:
         self.loading = 0.0
 
     def waiting(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Starting the workers is waiting, too: until then there is no batch."""
+        began = time.perf_counter()
         source = iter(batches)
         while True:
-            began = time.perf_counter()
             try:
                 batch = next(source)
             except StopIteration:
@@ -189,6 +190,7 @@ class Clock:
             finally:
                 self.loading += time.perf_counter() - began
             yield batch
+            began = time.perf_counter()
 
     @property
     def total(self) -> float:
@@ -220,7 +222,7 @@ def train_epoch(
     accumulate: int = 1,
     tell: Callable[[int, float, Any, Any], None] = lambda number, loss, outputs, targets: None,
 ) -> tuple[float, Clock]:
-    """The mean loss, and where the time went."""
+    """The mean loss over all samples, and where the time went."""
     model.train()
     clock = Clock()
     total, count, last = 0.0, 0, len(batches)
@@ -237,6 +239,7 @@ def train_epoch(
             precision.scaler.update()
             optimizer.zero_grad()
             schedule.step()
-        total, count = total + loss.item(), count + 1
-        tell(number, loss.item(), outputs, targets)
+        mean, size = loss.item(), len(targets)
+        total, count = total + mean * size, count + size  # the last batch may be a smaller one
+        tell(number, mean, outputs, targets)
     return total / max(1, count), clock

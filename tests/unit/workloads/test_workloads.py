@@ -124,6 +124,47 @@ def test_accumulating_steps_once_for_several_batches():
     assert len(steps) == 2
 
 
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+def test_the_loss_of_an_epoch_is_the_mean_over_its_samples(accumulate):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    inputs, targets = torch.randn(17, 4), torch.randn(17, 2)
+    told = []
+    loss, _ = training.train_epoch(
+        *(model, list(zip(inputs.split(8), targets.split(8), strict=True))),
+        torch.nn.MSELoss(),
+        optimizer,
+        training.schedule_of("constant", optimizer, 0.0, 3),
+        training.Precision("fp32", torch.device("cpu")),
+        device=torch.device("cpu"),
+        accumulate=accumulate,
+        tell=lambda number, loss, outputs, targets: told.append(loss),
+    )
+    assert loss == pytest.approx(torch.nn.MSELoss()(model(inputs), targets).item(), rel=1e-5)
+    assert told[2] == pytest.approx(torch.nn.MSELoss()(model(inputs[16:]), targets[16:]).item())
+
+
+def test_starting_what_loads_is_waiting(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    class Slow:
+        def __iter__(self):
+            now[0] += 5
+            return self.batches()
+
+        def batches(self):
+            for number in range(2):
+                now[0] += 1
+                yield number
+
+    clock = training.Clock()
+    for _ in clock.waiting(Slow()):
+        now[0] += 10
+    assert clock.read() == {"loading_seconds": 7, "training_seconds": 20, "total_seconds": 27}
+
+
 @pytest.mark.parametrize(
     ("module", "words", "said"),
     [
