@@ -2,24 +2,34 @@
 
 Both give the same: for each split the names in the order of their bytes, class by class, and a
 function that reads one. A tar is read through once, into memory; nothing is unpacked to a disk, so
-no name in it can lead anywhere.
+no name in it can lead anywhere. It is read to its end: a tar that was cut off is no smaller one.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import lzma
 import os
 import tarfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hotlap.data.decoding import ImageError
 
 SPLITS = ("train", "test")
 SUFFIXES = (".jpg", ".jpeg")
 MOST_BYTES = 1 << 20  # of one file: 32 x 32 pixels have 3072
+OPENERS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    **{b"BZh%d1AY&SY" % level: bz2.open for level in range(1, 10)},
+    b"\xfd7zXZ": lzma.open,
+    b"\x5d\x00\x00\x80": lzma.open,
+}
+CUT = "unexpected end of data"
+CHUNK = 1 << 16
 
 
 class Shots(NamedTuple):
@@ -31,16 +41,53 @@ class Shots(NamedTuple):
 def in_tar(path: Path, classes: Sequence[str]) -> dict[str, Shots]:
     held: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r|*") as tar:  # compressed in any way
+        with (
+            path.open("rb") as packed,
+            _unpacked(packed) as stream,
+            tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member) as tar,
+        ):
             for member in tar:
                 if member.isreg() and _is_shot(member.name):
                     if member.size > MOST_BYTES:
                         raise ImageError(f"{member.name} in {path} has {member.size} bytes.")
                     file = tar.extractfile(member)
                     held[member.name] = file.read() if file is not None else b""
+            _finish(tar.fileobj)
     except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
-        raise ImageError(f"{path} cannot be read as a tar: {problem}. Fetch it again.") from problem
+        reason = CUT if isinstance(problem, EOFError) else problem
+        raise ImageError(f"{path} cannot be read as a tar: {reason}. Fetch it again.") from problem
     return _sorted(path, classes, list(held), held.__getitem__)
+
+
+def _unpacked(file: Any) -> Any:
+    """What is compressed in it: these modules, unlike tarfile, miss the end where it is missing."""
+    start = file.peek(10)
+    for magic, opened in OPENERS.items():
+        if start.startswith(magic):
+            return opened(file)
+    return file
+
+
+class _Member(tarfile.TarInfo):
+    """Zeros alone are the end; tarfile takes a header that is cut or damaged for it as well."""
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> Any:
+        if len(buf) < tarfile.BLOCKSIZE:
+            raise tarfile.ReadError(CUT)
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as problem:
+            if not any(buf):
+                raise
+            raise tarfile.ReadError(str(problem)) from problem
+
+
+def _finish(stream: Any) -> None:
+    """Reads on after the last file: zeros are there, and what compressed them has an end."""
+    while chunk := stream.read(CHUNK):
+        if any(chunk):
+            raise tarfile.ReadError("more follows after its end")
 
 
 def in_folder(path: Path, classes: Sequence[str]) -> dict[str, Shots]:

@@ -12,9 +12,14 @@ import torch
 from torch.nn.functional import interpolate
 
 from hotlap.data import draws
+from hotlap.data.decoding import ImageError
 
 SCALES = (2, 3, 4, 8)
 WAYS = ("bicubic", "area")
+
+
+class TooSmall(ImageError, ValueError):
+    """An image that the piece does not fit into."""
 
 
 class Pairs:
@@ -81,7 +86,7 @@ class Pairs:
         if self.crop is None:
             return image[:, : height - height % self.scale, : width - width % self.scale]
         if min(height, width) < self.crop:
-            raise ValueError(
+            raise TooSmall(
                 f"image {index} is {height} x {width}: no piece of {self.crop} x {self.crop}"
                 " fits into it. Take a smaller crop, or larger images."
             )

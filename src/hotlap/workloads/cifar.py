@@ -8,6 +8,7 @@ batch of its own, and the first one tells: its own loss, and the accuracy of all
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hotlap.data.labelled import Labelled
 from hotlap.data.resident import DeviceDataset
 from hotlap.data.synthetic import SyntheticImages
 from hotlap.data.transforms import Crop, Flip, Normalize
+from hotlap.errors import UsageError
 from hotlap.models import resnet, revnet
 from hotlap.models.resnet import NORMS, WIDTHS, ResNet
 from hotlap.models.revnet import RevNet
@@ -41,7 +43,7 @@ def read(
     if data == "synthetic":
         return _drawn(train, samples, cache)
     found: Any = (
-        Cifar10.download(Path("data"), train=train)
+        _downloaded(Path("data"), train)
         if data == "download"
         else Cifar10.from_jpegs(Path(data), train=train, cache=cache)
     )
@@ -52,6 +54,17 @@ def read(
     return found.images[some], found.labels[some]
 
 
+def _downloaded(folder: Path, train: bool) -> Cifar10:
+    """Where nothing came, no empty folder stays behind."""
+    new = not folder.exists()
+    try:
+        return Cifar10.download(folder, train=train)
+    finally:
+        if new:
+            with suppress(OSError):  # what has something in it stays
+                folder.rmdir()
+
+
 def _drawn(train: bool, samples: int, cache: Path | None) -> tuple[torch.Tensor, torch.Tensor]:
     """Synthetic images; with a cache they are drawn once. `--samples` never makes more to test."""
     part, usual = ("train", SYNTHETIC["train"]) if train else ("test", SYNTHETIC["test"])
@@ -60,9 +73,10 @@ def _drawn(train: bool, samples: int, cache: Path | None) -> tuple[torch.Tensor,
     if kept is not None and kept.exists():
         made = stored.read(kept, ("images", "labels"))
         return made["images"], made["labels"].long()
-    found = SyntheticImages(count=count, train=train)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
+    found = SyntheticImages(count=count, train=train)
+    if kept is not None:
         stored.write(kept, {"images": found.images, "labels": found.labels.to(torch.uint8)})
     return found.images, found.labels
 
@@ -76,7 +90,11 @@ def network(name: str, norm: str = "batch", width: int = WIDTHS[0]) -> nn.Module
 
 def batches(given: argparse.Namespace, train: bool, own: Ranks) -> tuple[Any, int]:
     """What hands out this process's batches of an epoch, and how many images those are."""
-    images, labels = read(given.data, train, given.samples, given.cache)
+    try:
+        images, labels = read(given.data, train, given.samples, given.cache)
+    except OSError as problem:
+        reason = f"{problem.filename or given.data} cannot be used: {problem.strerror}."
+        raise UsageError(f"{reason} Give another path.") from problem
     size = given.batch if train else TEST_BATCH
     moves = [Crop(images.shape[-1], padding=4), Flip()] if train else []
     transform = [*moves, Normalize(MEAN, STD)]

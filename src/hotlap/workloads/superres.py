@@ -44,6 +44,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.crop % given.scale:
         parser.error(f"--crop {given.crop} is no multiple of --scale {given.scale}")
+    if given.data == "download" and not Path(given.data).exists():
+        parser.error("--data download is of cifar alone; give a folder of images")
     if given.data == "synthetic" and given.crop > SIDE:
         parser.error(f"--crop {given.crop} does not fit into images of {SIDE} x {SIDE}")
     torch.manual_seed(given.seed)

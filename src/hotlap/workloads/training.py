@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hotlap.errors import HotlapError
+from hotlap.errors import HotlapError, UsageError
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9, weight_decay=5e-4),
@@ -56,25 +57,48 @@ def rate(text: str) -> float:
 
 def device(text: str) -> str:
     try:
-        torch.empty(0, device=text)
+        nowhere = torch.empty(0, device=text).is_meta
     except (RuntimeError, AssertionError) as problem:
         reason = str(problem).splitlines()[0]
         raise argparse.ArgumentTypeError(f"{text} cannot be used: {reason}") from None
+    if nowhere:
+        raise argparse.ArgumentTypeError(f"{text} cannot be used: it holds no numbers")
     return text
 
 
 def file(text: str) -> Path:
     """For an option: a file that can be written."""
     path = Path(text)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder, or lies in none")
+    try:
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise argparse.ArgumentTypeError(f"{text} is a folder, or lies in none")
+        _try_to_write(path)
+    except OSError as problem:
+        reason = f"{text} cannot be written: {problem.strerror}"
+        raise argparse.ArgumentTypeError(reason) from None
     return path
 
 
+def _try_to_write(path: Path) -> None:
+    """Now, and not when an epoch is over; it leaves no file behind, and what there is as it is."""
+    new = not os.path.lexists(path)
+    if new or path.is_file():
+        path.open("a").close()
+    if new:
+        path.unlink(missing_ok=True)
+
+
 def folder(text: str) -> Path:
+    """For an option: a folder that is there or can be made."""
     path = Path(text)
-    if path.exists() and not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    try:
+        above = (path.absolute(), *path.absolute().parents)
+        there = next(one for one in above if one.exists())
+    except OSError as problem:
+        reason = f"{text} cannot be used: {problem.strerror}"
+        raise argparse.ArgumentTypeError(reason) from None
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is no folder")
     return path
 
 
@@ -90,8 +114,16 @@ def command(main: Callable[[], None]) -> None:
     try:
         main()
     except HotlapError as problem:
-        print(problem, file=sys.stderr)
+        print(_sentence(problem), file=sys.stderr)
         sys.exit(problem.exit_code)
+
+
+def _sentence(problem: HotlapError) -> str:
+    """Without the traceback that a loader's worker hands over in place of the message."""
+    said = str(problem)
+    if "\nOriginal Traceback" not in said:
+        return said
+    return said.strip().splitlines()[-1].partition(": ")[2]
 
 
 def options(description: str) -> argparse.ArgumentParser:
@@ -160,15 +192,22 @@ class Log:
     def __init__(self, path: Path | None, device: torch.device) -> None:
         self._path, self._device = path, device
         if path is not None:
-            path.write_text("")
+            self._write(path, "w", "")
 
     def add(self, **figures: Any) -> None:
         if self._path is None:
             return
         if self._device.type == "cuda":
             figures["peak_bytes"] = torch.cuda.max_memory_allocated(self._device)
-        with self._path.open("a") as file:
-            file.write(json.dumps(figures) + "\n")
+        self._write(self._path, "a", json.dumps(figures) + "\n")
+
+    def _write(self, path: Path, mode: str, text: str) -> None:
+        try:
+            with path.open(mode) as file:
+                file.write(text)
+        except OSError as problem:
+            reason = f"{path} cannot be written: {problem.strerror}. Give --log another file."
+            raise UsageError(reason) from problem
 
 
 class Clock:
@@ -179,9 +218,10 @@ class Clock:
         self.loading = 0.0
 
     def waiting(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Starting the workers is waiting, too: until then there is no batch."""
+        began = time.perf_counter()
         source = iter(batches)
         while True:
-            began = time.perf_counter()
             try:
                 batch = next(source)
             except StopIteration:
@@ -189,6 +229,7 @@ class Clock:
             finally:
                 self.loading += time.perf_counter() - began
             yield batch
+            began = time.perf_counter()
 
     @property
     def total(self) -> float:
@@ -220,7 +261,7 @@ def train_epoch(
     accumulate: int = 1,
     tell: Callable[[int, float, Any, Any], None] = lambda number, loss, outputs, targets: None,
 ) -> tuple[float, Clock]:
-    """The mean loss, and where the time went."""
+    """The mean loss over all samples, and where the time went."""
     model.train()
     clock = Clock()
     total, count, last = 0.0, 0, len(batches)
@@ -237,6 +278,7 @@ def train_epoch(
             precision.scaler.update()
             optimizer.zero_grad()
             schedule.step()
-        total, count = total + loss.item(), count + 1
-        tell(number, loss.item(), outputs, targets)
+        mean, size = loss.item(), len(targets)
+        total, count = total + mean * size, count + size  # the last batch may be a smaller one
+        tell(number, mean, outputs, targets)
     return total / max(1, count), clock

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 
 from hotlap.data import cifar, stored
 from hotlap.data.cifar import CLASSES, FILES, Cifar10
+from hotlap.data.cifar_jpegs import in_tar
 from hotlap.data.decoding import ImageError
 from hotlap.errors import UsageError
 
@@ -193,6 +195,58 @@ def test_jpegs_are_read_from_a_folder(tmp_path: Path, train: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     same_as_made(Cifar10.from_jpegs(tmp_path, train=train), train=train)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_a_tar_of_jpegs_that_is_cut_anywhere_is_refused(
+    tmp_path: Path, tar: Any, mode: str
+) -> None:
+    chance = random.Random(0)
+    files = {
+        f"{split}/{name}/0000.jpg": chance.randbytes(700)
+        for split in ("train", "test")
+        for name in CLASSES
+    }
+    whole, path = tar(files, mode), tmp_path / "it.tar"
+    path.write_bytes(whole)
+    assert len(in_tar(path, CLASSES)["test"].names) == 10
+    end = len(files) * (512 + 1024) + 512 if mode == "w" else len(whole)  # then zeros alone
+    for length in (
+        1,
+        3000,
+        *range(512, end, 211),
+        *range(1536 * 11, 1536 * 11 + 600, 100),
+        end - 1,
+    ):
+        path.write_bytes(whole[: min(length, end - 1)])
+        with pytest.raises(ImageError, match=r"as a tar: .* Fetch it again\."):
+            in_tar(path, CLASSES)
+    path.write_bytes(whole[: end - 1])
+    with pytest.raises(
+        ImageError, match=r"it\.tar cannot be read as a tar: unexpected end of data"
+    ):
+        in_tar(path, CLASSES)
+
+
+def test_one_block_of_zeros_ends_a_tar_and_none_does_not(tmp_path: Path, tar: Any) -> None:
+    path, whole = tmp_path / "it.tar", tar({"train/cat/0.jpg": b"a", "test/cat/0.jpg": b"b"}, "w")
+    path.write_bytes(whole[: 4 * 512 + 512])
+    assert in_tar(path, CLASSES)["test"].read(0) == b"b"
+    path.write_bytes(whole[: 4 * 512])
+    with pytest.raises(ImageError, match="unexpected end of data"):
+        in_tar(path, CLASSES)
+
+
+def test_what_is_damaged_or_lies_behind_the_end_of_a_tar_is_not_left_out(
+    tmp_path: Path, tar: Any
+) -> None:
+    path, whole = tmp_path / "it.tar", tar({"train/cat/0.jpg": b"a", "test/cat/0.jpg": b"b"}, "w")
+    path.write_bytes(whole + whole)
+    with pytest.raises(ImageError, match="more follows after its end"):
+        in_tar(path, CLASSES)
+    path.write_bytes(whole[:1100] + b"?" + whole[1101:])
+    with pytest.raises(ImageError, match="as a tar: bad checksum"):
+        in_tar(path, CLASSES)
 
 
 def test_folders_around_the_splits_do_not_matter(tmp_path: Path, tar: Any) -> None:

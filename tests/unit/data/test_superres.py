@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from hotlap.data.decoding import ImageError
 from hotlap.data.superres import Pairs, smaller
 from hotlap.data.synthetic import SyntheticImages
 
@@ -113,7 +114,7 @@ def test_what_cannot_be_is_refused(images: Any, wrong: dict[str, Any]) -> None:
 
 
 def test_images_that_are_too_small_or_no_bytes_are_named(images: Any) -> None:
-    with pytest.raises(ValueError, match="image 4 is 48 x 48: no piece of 64 x 64"):
+    with pytest.raises(ImageError, match="image 4 is 48 x 48: no piece of 64 x 64"):
         Pairs(images, crop=64)[4]
     with pytest.raises(TypeError, match=r"image 1 is torch\.float32"):
         Pairs(images.float())[1]

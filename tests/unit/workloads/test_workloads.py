@@ -3,12 +3,14 @@
 import json
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from hotlap.data import Cifar10
+from hotlap.errors import UsageError
 from hotlap.workloads import cifar, superres, training
 
 SMALL = "--samples 64 --epochs 1 --workers 0 --batch 16 --device cpu"
@@ -124,6 +126,47 @@ def test_accumulating_steps_once_for_several_batches():
     assert len(steps) == 2
 
 
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+def test_the_loss_of_an_epoch_is_the_mean_over_its_samples(accumulate):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    inputs, targets = torch.randn(17, 4), torch.randn(17, 2)
+    told = []
+    loss, _ = training.train_epoch(
+        *(model, list(zip(inputs.split(8), targets.split(8), strict=True))),
+        torch.nn.MSELoss(),
+        optimizer,
+        training.schedule_of("constant", optimizer, 0.0, 3),
+        training.Precision("fp32", torch.device("cpu")),
+        device=torch.device("cpu"),
+        accumulate=accumulate,
+        tell=lambda number, loss, outputs, targets: told.append(loss),
+    )
+    assert loss == pytest.approx(torch.nn.MSELoss()(model(inputs), targets).item(), rel=1e-5)
+    assert told[2] == pytest.approx(torch.nn.MSELoss()(model(inputs[16:]), targets[16:]).item())
+
+
+def test_starting_what_loads_is_waiting(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    class Slow:
+        def __iter__(self):
+            now[0] += 5
+            return self.batches()
+
+        def batches(self):
+            for number in range(2):
+                now[0] += 1
+                yield number
+
+    clock = training.Clock()
+    for _ in clock.waiting(Slow()):
+        now[0] += 10
+    assert clock.read() == {"loading_seconds": 7, "training_seconds": 20, "total_seconds": 27}
+
+
 @pytest.mark.parametrize(
     ("module", "words", "said"),
     [
@@ -138,6 +181,12 @@ def test_accumulating_steps_once_for_several_batches():
         (cifar, "--log nowhere/epochs.jsonl", "nowhere/epochs.jsonl is a folder, or lies in none"),
         (cifar, "--seed 99999999999999999999", "99999999999999999999 is too large for a seed"),
         (cifar, f"--cache {__file__}", "test_workloads.py is no folder"),
+        (cifar, f"--cache {__file__}/x/y", "test_workloads.py is no folder"),
+        (cifar, f"--cache {'x' * 300}", "cannot be used: File name too long"),
+        (cifar, "--device meta", "--device: meta cannot be used: it holds no numbers"),
+        (cifar, "--log /proc/x.json", "--log: /proc/x.json cannot be written: "),
+        (superres, "--log /proc/x.json", "--log: /proc/x.json cannot be written: "),
+        (superres, "--data download", "--data download is of cifar alone; give a folder"),
         (superres, "--blocks 0", "--blocks: 0 is less than 1"),
         (superres, "--crop 3", "--crop 3 is no multiple of --scale 2"),
         (superres, "--crop 50", "--crop 50 does not fit into images of 48 x 48"),
@@ -151,6 +200,15 @@ def test_values_that_cannot_be_are_named(printed, capsys, module, words, said):
     assert said in capsys.readouterr().err
 
 
+def sentence(printed, capsys, module, words):
+    """What the script says instead of training."""
+    script = SimpleNamespace(main=lambda: training.command(module.main))
+    with pytest.raises(SystemExit) as ended:
+        printed(script, f"{SMALL} {words}")
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("module", "said"),
     [
@@ -159,11 +217,54 @@ def test_values_that_cannot_be_are_named(printed, capsys, module, words, said):
     ],
 )
 def test_images_that_are_not_there_are_a_sentence(printed, capsys, module, said):
-    script = SimpleNamespace(main=lambda: training.command(module.main))
-    with pytest.raises(SystemExit) as ended:
-        printed(script, f"{SMALL} --data nowhere")
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == said
+    assert sentence(printed, capsys, module, "--data nowhere") == said
+
+
+def test_a_cache_that_cannot_be_made_is_a_sentence(printed, capsys):
+    said = sentence(printed, capsys, cifar, "--cache /proc/x")
+    assert re.fullmatch(r"/proc/x cannot be used: [\w\s-]+\. Give another path\.\n", said)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_that_is_too_small_is_a_sentence(printed, capsys, tmp_path, workers):
+    Image = pytest.importorskip("PIL.Image")
+    Image.new("RGB", (30, 30)).save(tmp_path / "1.png")
+    said = sentence(printed, capsys, superres, f"--blocks 1 --data {tmp_path} --workers {workers}")
+    assert said == (
+        "image 0 is 30 x 30: no piece of 48 x 48 fits into it. Take a smaller crop, or larger"
+        " images.\n"
+    )
+
+
+def test_a_download_that_fails_leaves_no_empty_folder(monkeypatch, tmp_path):
+    def fail(folder, *, train):
+        folder.mkdir(exist_ok=True)
+        raise UsageError("no network")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Cifar10, "download", fail)
+    with pytest.raises(UsageError):
+        cifar.read("download", True, 0)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "data").mkdir()
+    with pytest.raises(UsageError):
+        cifar.read("download", True, 0)
+    assert (tmp_path / "data").is_dir()
+
+
+def test_looking_whether_a_log_can_be_written_changes_nothing(tmp_path):
+    new, old, link = (tmp_path / name for name in ("new", "old", "link"))
+    old.write_text("figures")
+    link.symlink_to(tmp_path / "elsewhere")
+    for path in (new, old, link):
+        assert training.file(str(path)) == path
+    assert sorted(tmp_path.iterdir()) == [link, old]
+    assert old.read_text() == "figures"
+
+
+def test_a_log_on_a_full_disk_is_a_sentence():
+    with pytest.raises(UsageError, match="/dev/full cannot be written: No space left on device"):
+        training.Log(Path("/dev/full"), torch.device("cpu")).add(epoch=1)
 
 
 def test_a_learning_rate_of_zero_is_one(printed):
