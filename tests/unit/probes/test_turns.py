@@ -25,7 +25,7 @@ known = {4}
 
 while recorder.schedule.stage != "done":
     for (x,) in training:
-        time.sleep(0.002 if len(x) in known else 1.5)
+        time.sleep(0.002 if len(x) in known else @LONG@)
         known.add(len(x))
         optimizer.zero_grad()
         model(x).sum().backward()
@@ -38,16 +38,18 @@ while recorder.schedule.stage != "done":
 
 assert recorder.problems == [], recorder.problems
 rows = [row for window in recorder.passes.windows for row in window["intervals"]]
-slow = [row for row in rows if row["seconds"] > 1]
-assert len(slow) == 1, slow
-assert slow[0]["disturbed"], slow
+longest = max(rows, key=lambda row: row["seconds"])
+assert longest["seconds"] > @LONG@, longest
+assert longest["disturbed"], longest
 """
 
 
 @pytest.mark.parametrize("evaluates", [True, False])
-@pytest.mark.parametrize("seconds", [1.0, 20.0], ids=["out of time", "with time left"])
+@pytest.mark.parametrize(
+    ("seconds", "long"), [(2.0, 2.5), (60.0, 1.2)], ids=["out of time", "with time left"]
+)
 @pytest.mark.parametrize("batches", [25, 44])
-def test_it_does_not_count(in_python, tmp_path, monkeypatch, batches, seconds, evaluates):
+def test_it_does_not_count(in_python, tmp_path, monkeypatch, batches, seconds, long, evaluates):
     monkeypatch.chdir(tmp_path)
     trial = tmp_path / "trial"
     trial.mkdir()
@@ -59,5 +61,5 @@ def test_it_does_not_count(in_python, tmp_path, monkeypatch, batches, seconds, e
         "started": time.time(),
     }
     (trial / "settings.json").write_text(json.dumps(settings))
-    script = EPOCHS.replace("@BATCHES@", str(batches)).replace("@EVALUATES@", str(evaluates))
-    in_python(script)
+    script = EPOCHS.replace("@BATCHES@", str(batches)).replace("@LONG@", str(long))
+    in_python(script.replace("@EVALUATES@", str(evaluates)))
