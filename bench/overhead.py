@@ -27,6 +27,11 @@ Both are differences, and a rented machine may scatter by more than what is to b
 between entering and leaving each hook is also taken directly, in the 10 ms loop
 (bench/overhead_hooks.py): it leaves out only what hotlap does to others' caches and turns.
 
+With CUDA the 10 ms loop is one of many small layers: the host takes all of the 10 ms and adds every
+microsecond of a hook to it, and its speed wanders by tens of percent on a rented machine. A third
+loop takes its 10 ms on the device, as training that uses its GPU does: a few wide layers, and a
+loss that is read in every step.
+
 With CUDA the tiny loop's steps stand 1.5 ms apart, in which the host spins. torch's backward pass
 runs in a thread of its own; where steps follow each other at once it is still awake, and whatever
 makes a step a little longer lets it fall asleep and pays for waking it, which a step of 10 ms does
@@ -43,24 +48,32 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
-import hashlib
-import importlib.metadata
 import json
-import os
-import platform
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from overhead_loops import GROUP, LEAD, STEP_SECONDS, Loop, Took, step_loop, tiny_loop
+from overhead_loops import (
+    GROUP,
+    LEAD,
+    STEP_SECONDS,
+    Loop,
+    Took,
+    arithmetic_loop,
+    step_loop,
+    tiny_loop,
+)
+from overhead_machine import busy_seconds, machine
 from overhead_startup import startup
 from overhead_variants import (
     AGAIN,
@@ -71,7 +84,6 @@ from overhead_variants import (
     PHASES,
     PLAIN,
     PROFILER,
-    SOURCE,
     TRACEML,
     Hotlap,
     TraceML,
@@ -86,12 +98,6 @@ FEWEST_ROUNDS = 30
 
 
 # Measuring -------------------------------------------------------------------------------------
-
-
-def busy_seconds() -> float:
-    """CPU seconds everything on this machine has burned, the hypervisor's share included."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(
@@ -214,36 +220,6 @@ def of_ten_milliseconds(rounds: list[dict[str, float]]) -> dict[str, dict[str, A
     return found
 
 
-def source_digest() -> str:
-    """Which watcher was measured: a digest of the files that run in the training process."""
-    digest = hashlib.sha256()
-    for file in sorted((SOURCE / "hotlap" / "probes").glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def machine(device: str) -> dict[str, Any]:
-    model = platform.processor()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((ln.partition(": ")[2] for ln in lines if ln.startswith("model name")), model)
-    try:
-        traceml: str | None = importlib.metadata.version("traceml-ai")
-    except importlib.metadata.PackageNotFoundError:
-        traceml = None
-    return {
-        "cpu": model,
-        "cores": len(os.sched_getaffinity(0)),
-        "load": os.getloadavg()[0],
-        "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "traceml": traceml,
-        "probes": source_digest(),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
 # Telling ---------------------------------------------------------------------------------------
 
 
@@ -293,6 +269,8 @@ def judge(report: dict[str, Any]) -> list[str]:
         ways = {f"clocked ({direct['own_us']:.1f} µs)": direct, f"tiny loop ({parts})": warm}
         for clock in CLOCKS:
             ways[f"10 ms loop, {clock} clock"] = report["step"][clock][name]
+        if "arithmetic" in report:
+            ways["10 ms on the device, wall clock"] = report["arithmetic"]["wall"][name]
         for way, row in ways.items():
             low, high = row["share_interval"]
             row["limit"], row["within"] = limit, against_limit(row["share_interval"], limit)
@@ -320,10 +298,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What hotlap's watching costs a training step.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rounds", type=int, default=400, help="rounds of the 10 ms loop")
+    parser.add_argument("--device-rounds", type=int, default=300, help="of 10 ms on the device")
     parser.add_argument("--tiny-rounds", type=int, default=150, help="rounds of the tiny loop")
     parser.add_argument("--steps", type=int, default=6, help="steps in a block of the 10 ms loop")
     parser.add_argument("--tiny-steps", type=int, default=500)
     parser.add_argument("--profiler-every", type=int, default=20, help="rounds for one of it")
+    parser.add_argument("--traceml-every", type=int, default=1, help="rounds for one of it")
     parser.add_argument("--hook-rounds", type=int, default=60, help="rounds of clocked hooks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write everything here")
@@ -347,15 +327,18 @@ def main() -> None:
             absent = f"did not start: {problem}"
         hotlap = Hotlap(folder)
         seconds = {}
-        for part, make, rounds in (
-            ("tiny", lambda: tiny_loop(options.device, options.tiny_steps), options.tiny_rounds),
-            ("step", lambda: step_loop(options.device, options.steps), options.rounds),
-        ):
-            loop = hotlap.meet(make)
+        parts: dict[str, tuple[Callable[[str, int], Loop], int, int]] = {
+            "tiny": (tiny_loop, options.tiny_steps, options.tiny_rounds),
+            "step": (step_loop, options.steps, options.rounds),
+        }
+        if options.device == "cuda":
+            parts["arithmetic"] = arithmetic_loop, options.steps, options.device_rounds
+        for part, (make, steps, rounds) in parts.items():
+            loop = hotlap.meet(functools.partial(make, options.device, steps))
             if traceml is not None:
                 traceml.meet(loop)
             chosen = variants(options.device, hotlap, traceml, tiny=part == "tiny")
-            every = {PROFILER: options.profiler_every}
+            every = {PROFILER: options.profiler_every, TRACEML: options.traceml_every}
             seconds[part], aside = measure(
                 loop, chosen, rounds=rounds, every=every, seed=options.seed
             )

@@ -15,6 +15,7 @@ STEP_SECONDS = 0.010
 GROUP = 3  # steps: the phases pass looks into one of so many, and its sampler wakes once in 20 ms
 LEAD = 3  # steps before the clock starts: caches and branch predictors meet the variant
 WIDTH = 256
+WIDE, ROWS = 4096, 512  # of layers that keep a GPU busy, and of their batches
 APART = 0.0015  # seconds
 Took = tuple[float, float]  # by the clock, and of CPU time in all threads of this process
 
@@ -122,14 +123,35 @@ def tiny_loop(device: str, steps: int) -> Loop:
 
 def step_loop(device: str, steps: int) -> Loop:
     """Linear and ReLU layers, as many as make the step about 10 ms; on CUDA it is launch-bound."""
-    batch = 128 if device == "cpu" else 64
-    depth = 8 if device == "cpu" else 100
+
+    def layers(depth: int) -> list[nn.Module]:
+        return [part for _ in range(depth) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
+
+    if device == "cpu":
+        return ten_milliseconds(layers, device, steps, batch=128, depth=8)
+    return ten_milliseconds(layers, device, steps, batch=64, depth=100)
+
+
+def arithmetic_loop(device: str, steps: int) -> Loop:
+    """A step of about 10 ms in which the host is done long before the device."""
+
+    def layers(depth: int) -> list[nn.Module]:
+        wide = [part for _ in range(depth) for part in (nn.Linear(WIDE, WIDE), nn.ReLU())]
+        return [nn.Linear(WIDTH, WIDE), nn.ReLU(), *wide, nn.Linear(WIDE, WIDTH)]
+
+    return ten_milliseconds(layers, device, steps, batch=ROWS, depth=8)
+
+
+def ten_milliseconds(
+    layers: Callable[[int], list[nn.Module]], device: str, steps: int, *, batch: int, depth: int
+) -> Loop:
+    """The loop with the depth at which its step takes about that."""
     for _ in range(4):
-        layers = [part for _ in range(depth) for part in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-        loop = Loop(layers, device, steps=steps, rows=Rows(steps + LEAD, batch, WIDTH))
+        loop = Loop(layers(depth), device, steps=steps, rows=Rows(steps + LEAD, batch, WIDTH))
         loop.block(loop.run)
         measured = statistics.median(loop.block(loop.run)[0] for _ in range(3))
-        if abs(measured / STEP_SECONDS - 1) < 0.05:
+        better = max(1, round(depth * STEP_SECONDS / measured))
+        if abs(measured / STEP_SECONDS - 1) < 0.05 or better == depth:
             break
-        depth = max(1, round(depth * STEP_SECONDS / measured))
+        depth = better
     return loop
