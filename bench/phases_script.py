@@ -132,6 +132,10 @@ def main() -> None:
     loader = DataLoader(SlowBatches(options.steps, inputs, targets), batch_size=None)
     sizes = [features, *[width] * layers]
     parts = [part for pair in itertools.pairwise(sizes) for part in (nn.Linear(*pair), nn.ReLU())]
+    for layer in parts[::2]:
+        # Without it gradients vanish on the way down, and AdamW's averages of their squares are
+        # denormal at first: its steps would get faster while they are timed.
+        nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
     model = nn.Sequential(*parts).to(options.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     if options.by_hand is None:
