@@ -12,6 +12,7 @@ then renamed: it is whole or not there.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -50,9 +51,9 @@ def write(path: Path, tensors: Mapping[str, Any], *, about: str = "") -> None:
         offset += part.numel()
         parts.append(part)
     header = json.dumps({"about": about, "tensors": described}).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as file:
             file.write(START.pack(MAGIC, len(header), _digest(header)) + header)
             for part in parts:
@@ -63,7 +64,8 @@ def write(path: Path, tensors: Mapping[str, Any], *, about: str = "") -> None:
     except OSError as problem:
         raise StoredError(f"{path} cannot be written: {problem.strerror}.") from problem
     finally:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def about(path: Path) -> str:

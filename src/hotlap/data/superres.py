@@ -42,7 +42,7 @@ class Pairs:
         dtype: Any = torch.float32,
     ) -> None:
         if scale not in SCALES:
-            raise ValueError(f"scale is {scale}; it can be {', '.join(map(str, SCALES))}")
+            raise ValueError(f"scale is {scale!r}; it can be {', '.join(map(str, SCALES))}")
         if crop is not None and (crop < scale or crop % scale):
             raise ValueError(f"crop is {crop}; it must be a multiple of the scale, {scale}")
         if downscale not in WAYS:

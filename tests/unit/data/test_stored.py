@@ -97,3 +97,12 @@ def test_a_failed_write_leaves_the_file_before(
         stored.write(path, {"other": torch.zeros(9, dtype=torch.uint8)})
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(
+    tmp_path: Path, tensors: dict[str, Any]
+) -> None:
+    (tmp_path / "notes.txt").write_text("a file where a folder is meant")
+    place = tmp_path / "notes.txt" / "images"
+    with pytest.raises(StoredError, match="images cannot be written: File exists"):
+        stored.write(place, tensors)
