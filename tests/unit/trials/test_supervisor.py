@@ -5,15 +5,17 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from hotlap.errors import HotlapError, UsageError
 from hotlap.settings import Limits
-from hotlap.trials import runner, supervisor
+from hotlap.trials import meeting, runner, supervisor
 from hotlap.trials.folder import TrialFolder
 
 PYTHON = sys.executable
@@ -210,6 +212,43 @@ def test_a_command_that_cleans_up_when_asked_may_do_so(start, tmp_path):
     assert "cleaned up" in output(tmp_path)
 
 
+MEETING = """
+import json, os, signal
+from multiprocessing.connection import Listener
+if os.fork():
+    listener = Listener(family='AF_UNIX')
+    print(listener.address, flush=True)
+    open(os.path.join(os.environ['TMPDIR'], 'mine.txt'), 'w').write('kept')
+    progress = os.environ['HOTLAP_TRIAL'] + '/progress/1.json'
+    open(progress, 'w').write(json.dumps({'stage': 'done', 'steps': 9}))
+while True: signal.pause()
+"""
+
+
+def test_sockets_of_a_stopped_command_are_not_left_in_the_temporary_folder(
+    start, tmp_path, monkeypatch
+):
+    with tempfile.TemporaryDirectory(prefix="short") as name:  # a socket's path is
+        monkeypatch.setenv("TMPDIR", name)
+        start(MEETING)
+        address = Path(output(tmp_path).strip())
+        assert address.parent.parent == Path(name)
+        assert address.parent.name.startswith("pymp-")
+        assert os.listdir(name) == ["mine.txt"]
+
+
+def test_sockets_of_others_stay(start, monkeypatch):
+    with (
+        tempfile.TemporaryDirectory(prefix="pymp-") as name,
+        socket.socket(socket.AF_UNIX) as others,
+    ):
+        others.bind(f"{name}/listener-others")
+        others.listen()
+        assert Path(name) / "listener-others" in meeting.sockets([os.getpid()])
+        start("import signal; signal.pause()", timeout=0.3)
+        assert os.listdir(name) == ["listener-others"]
+
+
 def test_enough_is_enough_once_every_process_says_done(start, tmp_path):
     outcome = start(
         "import json, os, signal\n"
@@ -232,7 +271,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from hotlap.settings import Limits
-from hotlap.trials import runner, supervisor
+from hotlap.trials import meeting, runner, supervisor
 from hotlap.trials.folder import TrialFolder
 
 folder = TrialFolder(Path(sys.argv[1]))
