@@ -153,7 +153,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "pin_memory": "As it was given.",
         "persistent_workers": "As it was given.",
         "context": "How workers are started, where that was given.",
-        "trained": "The number of its batches that were trained on.",
+        "trained": "Its batches that were seen to be trained on; the bare pass does not look.",
         "file": "Where it was made.",
         "line": "The line in that file.",
     },
@@ -229,7 +229,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
 ENVIRONMENT = {
     "python, torch, cuda, cudnn": "Versions. `cudnn` only with a device.",
     "device": "`cpu`, or `cuda:0` and so on: where the trained parameters are.",
-    "device_name, device_bytes, device_uuid": "The GPU and its memory.",
+    "device_name, device_bytes, device_uuid": "The GPU and its memory. The last only with one.",
     "capability": "Its compute capability: major and minor version. Only with a device.",
     "devices": "The number of GPUs torch sees; 0 when it trains on a CPU.",
     "threads": "`torch.get_num_threads()`.",

@@ -7,12 +7,11 @@ import msgspec
 from hotlap import units
 from hotlap.optimizations import reading
 from hotlap.records import Finding, Kernels, Line, Record, Verdict, as_told
+from hotlap.rules import profiled
 
 # The host cannot reasonably spend more than this on issuing one operation; beyond it, what looks
 # like framework overhead is the user's own Python (or a sleep) inside the model.
 LAUNCH_SECONDS_PER_OPERATION = 40e-6
-PROFILER_SECONDS_PER_OPERATION = 5e-6  # that torch.profiler adds to it, at most
-LONGER_FROM = 1.5  # times as long as usual, without what torch.profiler added: other steps were met
 # The host waiting costs at most the overlap it destroys, half of a step at worst, so it competes
 # with a handicap.
 SYNC_IS_DOMINANT_FROM = 0.2
@@ -115,55 +114,42 @@ def operators_between(record: Record) -> float:
     if kernels is None:
         return 0.0
     if kernels.device_busy_seconds is None:
-        seconds = _scale(record) * kernels.big_seconds.get("other", 0.0)
+        seconds = profiled.scale(record) * kernels.big_seconds.get("other", 0.0)
     else:
         seconds = kernels.device_seconds.get("other", 0.0)
     return min(record.phases["other"].seconds or 0.0, seconds)
 
 
-def _scale(record: Record) -> float:
-    """What a usual step takes of the time in a profiled one.
-
-    The kernels pass may have met a quieter machine than the bare one; never a faster program. Where
-    steps differ, as episodes do, it may have met longer ones than most.
-    """
-    kernels = record.kernels
-    model = (record.phases["forward"].seconds or 0.0) + (record.phases["backward"].seconds or 0.0)
-    if kernels is None:
-        return 1.0
-    seen = (kernels.profiled_model_seconds or 0.0) + kernels.operator_seconds.get("gap", 0.0)
-    seen -= PROFILER_SECONDS_PER_OPERATION * _in_model(kernels.operations)
-    if kernels.profiled_model_seconds and seen > LONGER_FROM * model > 0:
-        return model / seen
-    return max(1.0, record.step.median_seconds / (kernels.profiled_step_seconds or 1e9))
-
-
-def _in_model(found: dict[str, float]) -> float:
-    return sum(found.get(name, 0.0) for name in ("forward", "gap", "backward"))
-
-
 def operations(record: Record) -> float:
     """How many a usual step has in forward and backward; a slow machine makes no more of them."""
-    return (
-        min(1.0, _scale(record)) * _in_model(record.kernels.operations) if record.kernels else 0.0
-    )
+    if record.kernels is None:
+        return 0.0
+    return min(1.0, profiled.scale(record)) * profiled.in_model(record.kernels.operations)
 
 
 def sampled(record: Record, where: str) -> tuple[list[Line], int]:
     """Its lines, the busiest first, and how many samples were taken there in all.
 
     A line inside the model counts as far as it runs by itself: what is in torch is the model's
-    computing, whether the line calls a layer or the backward pass.
+    computing, whether the line calls a layer or the backward pass. So does one between model and
+    backward pass: what is in torch there is the loss.
     """
-    lines = _together([line for name in _PHASES[where] for line in record.lines.get(name, ())])
-    if where == INSIDE:
-        alone = [msgspec.structs.replace(one, samples=one.samples - one.in_torch) for one in lines]
-        lines = [line for line in alone if line.samples > 0]
+    alone = [
+        msgspec.structs.replace(one, samples=one.samples - one.in_torch * _is_model(where, name))
+        for name in _PHASES[where]
+        for one in record.lines.get(name, ())
+    ]
+    lines = _together([line for line in alone if line.samples > 0])
     taken = 0.0
     for name in _PHASES[where]:
         one = next((line for line in record.lines.get(name, ()) if line.share), None)
         taken += one.samples / one.share if one is not None else 0.0
     return sorted(lines, key=lambda line: -line.samples), round(taken)
+
+
+def _is_model(where: str, phase: str) -> bool:
+    """Whether what torch does in this phase is the model's computing, not the script's own."""
+    return where == INSIDE or phase == "gap"
 
 
 def _together(lines: list[Line]) -> list[Line]:
@@ -184,9 +170,8 @@ def _together(lines: list[Line]) -> list[Line]:
 def busiest(record: Record, where: str) -> tuple[Line, str] | None:
     """The line to name and the words for how often it runs; None where no line stands out."""
     lines, taken = sampled(record, where)
-    if where == INSIDE:
-        found = [line for name in _PHASES[where] for line in record.lines.get(name, ())]
-        taken -= sum(line.in_torch for line in found)
+    models = [name for name in _PHASES[where] if _is_model(where, name)]
+    taken -= sum(line.in_torch for name in models for line in record.lines.get(name, ()))
     if not lines or taken < FEWEST_SAMPLES:
         return None
     first = lines[0]
@@ -262,13 +247,13 @@ def _on_cpu(record: Record, phases: dict[str, float]) -> dict[str, float]:
     assert kernels is not None
     model = phases["forward"] + phases["backward"]
     communication = min(kernels.communication_seconds, phases["backward"])
-    scale = _scale(record)
-    work = scale * _in_model(kernels.big_seconds)
-    lost = scale * _in_model(kernels.lost_seconds)
+    scale = profiled.scale(record)
+    work = scale * profiled.in_model(kernels.big_seconds)
+    lost = scale * profiled.in_model(kernels.lost_seconds)
     overhead = max(0.0, model - communication - work)
     launch = min(overhead, operations(record) * LAUNCH_SECONDS_PER_OPERATION + lost)
     # What operators took beyond their usual time they spent waiting for a core.
-    beyond = scale * _in_model(kernels.operator_seconds) - work
+    beyond = scale * profiled.in_model(kernels.operator_seconds) - work
     own = min(overhead - min(overhead, max(launch, beyond)), _outside_torch(record))
     outside = operators_between(record)
     return {

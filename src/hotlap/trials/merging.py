@@ -26,10 +26,12 @@ from hotlap.records import (
     Usage,
     Wait,
 )
+from hotlap.rules import profiled
 from hotlap.trials.raw import Raw
 from hotlap.trials.rows import counted, epoch_start, kept, starting, trained
 
 SLOWEST_COUNTS_FROM = 0.1  # of the step
+FEWEST_SIZES, SIZES_DIFFER_FROM = 10, 1.5  # steps, and times, from where their samples differ
 
 
 def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]]) -> Record | None:
@@ -146,8 +148,20 @@ def _samples(raw: Raw) -> tuple[float | None, float | None]:
     looked_into = [bool(row["samples"]) for row in counted(raw, "phases") if row.get("phases")]
     if not samples or 2 * sum(looked_into) < len(looked_into):  # only the first steps told
         return None, None
-    seconds = stats.mean([row["seconds"] for row in counted(raw)])
-    return stats.median(samples), stats.mean(samples) / seconds if seconds > 0 else None
+    seconds = [row["seconds"] for row in counted(raw)]
+    told = [row for row in (*counted(raw), *counted(raw, "phases")) if row["samples"]]
+    if _differ([row["samples"] for row in told]):
+        rate = sum(row["samples"] for row in told) / sum(row["seconds"] for row in told)
+        return max(1.0, round(rate * stats.median(seconds))), rate
+    mean = stats.mean(seconds)
+    return stats.median(samples), stats.mean(samples) / mean if mean > 0 else None
+
+
+def _differ(samples: Sequence[float]) -> bool:
+    """Whether steps are of several sizes, as episodes are: other windows may have met others."""
+    if len(samples) < FEWEST_SIZES:
+        return False
+    return stats.quantile(samples, 0.9) > SIZES_DIFFER_FROM * stats.quantile(samples, 0.1)
 
 
 def _total_samples(
@@ -177,7 +191,11 @@ def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str,
     loss = gap
     if kernels is not None and kernels.problem is None:
         # Between model and backward, torch's operators are the loss; the rest is the user's code.
-        loss = min(gap, kernels.operator_seconds.get("gap", 0.0) * len(rows))
+        model = (sums.get("forward", 0.0) + sums.get("backward", 0.0)) / len(rows)
+        operators = profiled.of_a_usual_step(kernels, model) * kernels.operator_seconds.get(
+            "gap", 0
+        )
+        loss = min(gap, operators * len(rows))
     sums["forward"] = sums.get("forward", 0.0) + loss
     sums["other"] = sums.get("other", 0.0) + gap - loss
     on_device = raw["environment"].get("device", "cpu") != "cpu"

@@ -6,7 +6,7 @@ from test_verdict import BASE, CPU, STEP, line, on_cpu, on_device, record
 
 from hotlap.records import Line
 from hotlap.rules import counted_at_backward, many_small_operations, slow_model_code, slow_user_code
-from hotlap.rules.verdict import attribute, judge
+from hotlap.rules.verdict import BETWEEN, attribute, busiest, judge
 
 
 def test_the_line_that_costs_most_is_named():
@@ -128,6 +128,27 @@ def test_what_torch_profiler_adds_makes_no_step_longer_than_most():
     assert attribute(slowed)["compute"] == pytest.approx(0.03)
     unknown = profiled(None, 20_000)
     assert attribute(unknown)["compute"] == pytest.approx(0.0345)
+
+
+def test_what_is_watched_takes_half_of_the_watched_time_at_least():
+    """Many tiny operations: 5 µs for each are more than the whole step took."""
+    longer = profiled(0.35, 80_000, work=0.05)
+    part = 0.0345 / (0.35 / 2)
+    assert attribute(longer)["compute"] == pytest.approx(part * 0.05)
+    told = many_small_operations.check(longer, judge(longer)).evidence
+    assert told.startswith(f"{round(part * 80_000):,} operations")
+
+
+def test_a_line_that_computes_the_loss_is_not_the_scripts_own_code():
+    phases = {"forward": 0.3, "backward": 0.1, "other": 0.6}
+    loss, own = line(9, 34, 60, in_torch=34), line(11, 8, 60)
+    made = msgspec.structs.replace(on_cpu(phases, work=0.1), lines={"gap": (loss, own)})
+    named, _ = busiest(made, BETWEEN)
+    assert named.line == 11
+    made = msgspec.structs.replace(made, lines={"gap": (loss,)})
+    assert busiest(made, BETWEEN) is None
+    made = msgspec.structs.replace(made, lines={"other": (loss,)})  # as `loss.item()` after a step
+    assert busiest(made, BETWEEN)[0].line == 9
 
 
 def test_own_code_in_two_places_is_told_of_both():

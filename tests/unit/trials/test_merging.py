@@ -140,6 +140,28 @@ def test_samples_per_second_are_all_samples_over_all_time():
     assert step.samples_per_second == pytest.approx(72 / 5)
 
 
+def test_samples_of_steps_that_grow_are_held_against_the_time_of_the_same_steps():
+    """Episodes of 10 samples, then of 150; only the phases windows look into them."""
+    short = [row(0.01, samples=10, phases={"forward": 0.01}) for _ in range(20)]
+    long = [row(0.15, samples=150, phases={"forward": 0.15}) for _ in range(5)]
+    unseen = [row(0.15, samples=None) for _ in range(60)]
+    windows = (
+        window("warmup", *[row(0.01, samples=10)] * 3),
+        window("phases", *short),
+        window("bare", *unseen),
+        window("phases", *long),
+    )
+    step = merged(raw(*windows)).step
+    assert step.samples_per_second == pytest.approx(1000)
+    assert step.samples == 150
+
+
+def test_a_short_last_batch_makes_no_steps_of_several_sizes():
+    rows = [row(1.0, samples=32) for _ in range(19)] + [row(1.0, samples=8)]
+    step = merged(raw(window("bare", *rows), watched(*[SPLIT] * 3))).step
+    assert step.samples == 32
+
+
 def test_unknown_samples_stay_unknown():
     step = merged(raw(window("bare", row(samples=None)))).step
     assert (step.samples, step.samples_per_second) == (None, None)
@@ -205,6 +227,19 @@ def test_of_the_gap_only_what_torch_did_is_the_loss_where_kernels_say_so():
     record = merged(raw(bare(1.0), watched(split, split), kernels=kernels))
     assert record.phases["forward"].share == pytest.approx(0.45)
     assert record.phases["other"].share == pytest.approx(0.15)
+
+
+def test_of_longer_steps_under_the_profiler_only_a_part_is_the_loss():
+    kernels = {
+        "steps": 3,
+        "profiled_model_seconds": 3.2,
+        "operations": {"forward": 10.0, "gap": 90_000.0},
+        "operator_seconds": {"gap": 0.2},
+    }
+    split = {"forward": 0.4, "gap": 0.2, "backward": 0.4}
+    record = merged(raw(bare(1.0), watched(split, split), kernels=kernels))
+    assert record.phases["forward"].share == pytest.approx(0.45, abs=1e-4)
+    assert record.phases["other"].share == pytest.approx(0.15, abs=1e-4)
 
 
 def test_a_kernels_pass_that_failed_says_nothing_of_the_gap():
