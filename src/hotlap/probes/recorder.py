@@ -82,7 +82,7 @@ class Recorder:
         self.pid = os.getpid()
         self.world = environment.World()
         self._thread: int | None = None
-        self._rounds = Rounds()
+        self.rounds = Rounds()
         self._tally = Tally(self.loaders.trained_on, self.loaders.not_trained_on)
         self._in_forward = self.in_optimizer = self._in_backward = False
         self._owed = False
@@ -284,8 +284,8 @@ class Recorder:
         self.leave(OPTIMIZER)
         if self.optimizers.stepped(optimizer) and self.steps:
             self._disturbed |= self.roots.search_again()
-        late = self._rounds.only is None and self.schedule.is_over(time.perf_counter())
-        if self._rounds.stepped(self.optimizers.roles.of(optimizer), late=late):
+        late = self.rounds.only is None and self.schedule.is_over(time.perf_counter())
+        if self.rounds.stepped(self.optimizers.roles.of(optimizer), late=late):
             if self._in_backward:  # stepping in a gradient hook: the step ends with the pass
                 self._owed = self.steps_in_backward = True
             else:
@@ -298,7 +298,7 @@ class Recorder:
         """Most steps of a window are like the one before and cannot end it."""
         if self.schedule.stage not in (BARE, PHASES) or self._disturbed or self.finished:
             return
-        if self._rounds.only is None or self.steps_in_backward or self.steps < 6:
+        if self.rounds.only is None or self.steps_in_backward or self.steps < 6:
             return
         steps, deadline = self.schedule.plain_steps()
         if self.laps is None:
@@ -310,12 +310,12 @@ class Recorder:
     def catch_up(self) -> None:
         """Tells the schedule of the steps that were only kept; none of them can end a window."""
         laps, self.laps = self.laps, None
-        only = self._rounds.only
+        only = self.rounds.only
         if laps is None or only is None:
             return
         self.passes.timeline.watching = True  # this step is not like the others
         for now, event, (samples, kind) in laps.take():
-            self._rounds.stepped(only)
+            self.rounds.stepped(only)
             self.steps += 1
             self.evaluations += kind == EVALUATION
             self.passes.ended_lap(now, event, samples, kind)

@@ -37,15 +37,24 @@ class Rounds:
         self._last: int | None = None  # the optimizer that ends a round
         self._since = 0  # steps of others since it stepped
         self._longest = 0  # the most of those that were ever between two of its steps
+        self._ended = 0  # rounds, while it was being learned
+        self._early: int | None = None
 
     @property
     def only(self) -> int | None:
         """The optimizer if no other has ever stepped: then each of its steps is a round."""
         return self._order[0] if len(self._order) == 1 else None
 
+    @property
+    def early(self) -> int:
+        """Rounds that ended too often at first, as nobody knew who else would step in them."""
+        return self._too_many() if self._early is None else self._early
+
     def stepped(self, optimizer: int, *, late: bool = False) -> bool:
         """Whether a round ends here; `late`: measuring should be over, so fewer are waited for."""
         learning = len(self._history) < HISTORY
+        if not learning and self._early is None:
+            self._early = self._too_many()
         self._history.append(optimizer)
         if optimizer not in self._order:
             self._order.append(optimizer)
@@ -62,7 +71,15 @@ class Rounds:
             return False
         self._longest = max(self._longest, self._since)
         self._since = 0
+        self._ended += self._early is None
         return True
+
+    def _too_many(self) -> int:
+        """None, where what came first was no beginning of a round like the later ones."""
+        steps = list(self._history)
+        if self._last not in steps or steps.index(self._last) > self._longest:
+            return 0
+        return max(0, self._ended - steps.count(self._last))
 
     def _choose(self) -> int:
         counts = Counter(self._history)

@@ -22,7 +22,7 @@ def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
         "ended": ended,
         "settled": recorder.schedule.settled,
         "unit": recorder.unit,
-        "steps": recorder.steps,
+        "steps": recorder.steps - recorder.rounds.early,
         "evaluations": recorder.evaluations,
         "stage": recorder.schedule.stage,
         "times": dict(recorder.times),
@@ -49,7 +49,7 @@ def progress(recorder: Recorder) -> dict[str, Any]:
     """How far it is, for those who wait for it."""
     return {
         "stage": "done" if recorder.finished else recorder.schedule.stage,
-        "steps": recorder.steps,
+        "steps": recorder.steps - recorder.rounds.early,
         "step_seconds": recorder.schedule.step_seconds,
     }
 

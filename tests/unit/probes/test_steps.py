@@ -43,6 +43,25 @@ def test_three_optimizers_make_one_step_per_round():
     assert ends([1, 2, 3] * 10)[3:] == [False, False, True] * 9
 
 
+@pytest.mark.parametrize(
+    "round_",
+    [[1], [1, 2], [1, 2, 3], [1, 1, 1, 1, 1, 2], [2, 1, 1, 1, 1, 1], [1, 2, 2, 2]],
+    ids=str,
+)
+@pytest.mark.parametrize("times", [2, 3, 10, 100])
+def test_in_the_end_there_are_as_many_steps_as_rounds(round_, times):
+    rounds = Rounds()
+    ended = sum(rounds.stepped(optimizer) for optimizer in round_ * times)
+    assert ended - rounds.early == times
+
+
+def test_steps_of_one_optimizer_before_another_joins_it_are_steps():
+    rounds = Rounds()
+    for optimizer in [1] * 30 + [1, 2] * 50:
+        rounds.stepped(optimizer)
+    assert rounds.early == 0
+
+
 def test_an_optimizer_that_appears_late_adds_no_steps_of_its_own():
     found = ends([1] * 100 + [1, 2] * 50)
     assert found == [True] * 100 + [True, False] * 50
