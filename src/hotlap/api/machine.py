@@ -32,6 +32,9 @@ class Watched:
     def knows(self, recipe: Recipe, *, full: bool) -> bool:
         return self._journal.has(recipe, full=full)
 
+    def fills(self, recipe: Recipe) -> bool:
+        return self._local.fills(recipe)
+
     def run(self, recipe: Recipe, *, limit: float, seed: int = 0) -> Run:
         known = self._journal.take(recipe, full=False)
         if known is not None:

@@ -7,8 +7,21 @@ from collections.abc import Sequence
 
 from hotlap import units
 from hotlap.recipes import Recipe
+from hotlap.search.judging import ONLY_FILLED
 from hotlap.search.tuner import Found
-from hotlap.tunings import CHANGED, FAILED, OUT_OF_MEMORY, SKIPPED, UNPROVEN, Noise, Trial, Winner
+from hotlap.tunings import (
+    CHANGED,
+    FAILED,
+    NOT_APPLICABLE,
+    OUT_OF_MEMORY,
+    SKIPPED,
+    UNPROVEN,
+    Noise,
+    Trial,
+    Winner,
+)
+
+MORE_BUDGET = "Allow more with --budget."
 
 
 def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False) -> str:
@@ -23,10 +36,13 @@ def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False
     if not any(trial.speedup for trial in tried):
         return _nothing(found.trials, tried)
     if goal == "memory":
-        return f"Nothing of what was tried ({_recipes(tried)}) is proven to need less memory."
+        return (
+            f"Nothing of what was tried ({_recipes(tried)}) is proven to need less memory."
+            f"{_unfinished(tried)}"
+        )
     return _looked(tried, noise, spent=found.spent) or (
         f"Nothing of what was tried ({_recipes(tried)}) is faster beyond the noise of this "
-        f"machine ({units.share(noise.spread)} from run to run)."
+        f"machine ({units.share(noise.spread)} from run to run).{_unfinished(tried)}"
     )
 
 
@@ -63,13 +79,14 @@ def _so_far(tried: Sequence[Trial]) -> str:
 def _nothing(trials: Sequence[Trial], tried: Sequence[Trial]) -> str:
     """No recipe could be timed: none ran, or none came to its end."""
     if tried:
-        outcomes = Counter(trial.status for trial in tried)
+        outcomes = Counter(trial.status for trial in _one_of_each(tried))
         told = ", ".join(f"{count} {status}" for status, count in outcomes.items())
-        return f"{_recipes(tried)} tried, and none could be measured: {told}."
+        more = f" {MORE_BUDGET}" if any(trial.reason == ONLY_FILLED for trial in tried) else ""
+        return f"{_recipes(tried)} tried, and none could be measured: {told}.{more}"
     if any(trial.status == SKIPPED and "budget" in trial.reason for trial in trials):
         return (
             "Nothing was tried: what the command's own runs left of the budget is too little for "
-            "another one. Allow more with --budget."
+            f"another one. {MORE_BUDGET}"
         )
     return "Nothing was tried: nothing that may be tried applies to this command."
 
@@ -114,5 +131,20 @@ def _advice(spent: bool) -> str:
     return f" Tune again {'with more --budget' if spent else 'when the machine is quiet'}."
 
 
+def _unfinished(tried: Sequence[Trial]) -> str:
+    """What was run, and not so that anything can be said of it."""
+    names = ", ".join(trial.name for trial in tried if trial.reason == ONLY_FILLED)
+    return f" The budget was too short to time {names}. {MORE_BUDGET}" if names else ""
+
+
 def _recipes(tried: Sequence[Trial]) -> str:
-    return units.plural(len(tried), "recipe")
+    return units.plural(len(_one_of_each(tried)), "recipe")
+
+
+def _one_of_each(tried: Sequence[Trial]) -> list[Trial]:
+    """The last row of each recipe; a part that was refused in a run of a recipe is none."""
+    recipes = {Recipe(row.recipe).key: row for row in tried if row.status != NOT_APPLICABLE}
+    folders = {run.folder for row in tried for run in row.runs if row.status != NOT_APPLICABLE}
+    refused = {row.runs[-1].folder: row for row in tried if row.status == NOT_APPLICABLE}
+    alone = [row for folder, row in refused.items() if folder not in folders]
+    return [*recipes.values(), *alone]

@@ -37,6 +37,9 @@ class Machine(Protocol):
     def knows(self, recipe: Recipe, *, full: bool) -> bool:
         """Whether the next run of it is there already and costs nothing."""
 
+    def fills(self, recipe: Recipe) -> bool:
+        """Whether a cache of it is empty: its next run only fills that, and takes another one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -77,6 +80,10 @@ class Book:
     def runs(self, recipe: Recipe) -> list[Run]:
         return self._runs.setdefault(recipe.key, [])
 
+    def count(self, recipe: Recipe) -> int:
+        """Its runs, but for those that only filled a cache."""
+        return len(comparing.after_filling(self.runs(recipe)))
+
     def at_work(self, recipe: Recipe) -> Recipe:
         """What was: without parts that its last run refused. Its runs are those of the rest, too.
 
@@ -101,10 +108,13 @@ class Book:
         return self._budget - (self._machine.clock() - self._began)
 
     def run(self, recipe: Recipe, *, reserve: float = 0.0) -> Run:
-        """One more run; another one if it filled a cache, or if something else disturbed it."""
+        """One more run; another one if it filled a cache, or if something else disturbed it.
+
+        A tuning that goes on has the runs that filled caches before, and no longer those caches.
+        """
         self._afford(recipe, reserve)
         run = self._once(recipe)
-        if run.filling and run.status is None:
+        while run.filling and run.status is None:
             self._afford(recipe, reserve)
             run = self._once(recipe)
         if run.disturbed and self._repeats < MOST_REPEATS:
@@ -114,15 +124,27 @@ class Book:
                 run = self._once(recipe)
         return run
 
+    def first(self, recipe: Recipe, *, reserve: float = 0.0) -> Run:
+        """A run of it; the one that filled its cache, where the budget ends after that."""
+        try:
+            return self.run(recipe, reserve=reserve)
+        except OutOfBudget:
+            if self.count(recipe) or not self.runs(recipe):
+                raise
+            return self.runs(recipe)[-1]
+
     def _once(self, recipe: Recipe) -> Run:
         run = self._machine.run(recipe, limit=self._limit(recipe), seed=self._seed(recipe))
         return self._enter(recipe, run)
 
     def profile(self, recipe: Recipe, *, reserve: float = 0.0) -> Profile | None:
-        self._afford(recipe, reserve, full=True)
-        run, profile = self._machine.profile(recipe, limit=self._limit(recipe))
-        self._enter(recipe, run)
-        return profile
+        """Its phases; those of a run that filled a cache are not its own."""
+        while True:
+            self._afford(recipe, reserve, full=True)
+            run, profile = self._machine.profile(recipe, limit=self._limit(recipe))
+            run = self._enter(recipe, run)
+            if not run.filling or run.status is not None:
+                return profile
 
     def in_turn(self, reference: Recipe, candidate: Recipe, *, reserve: float = 0.0) -> None:
         """Both once more, each time in the other order: candidate, reference, reference, ..."""
@@ -149,7 +171,8 @@ class Book:
         return (min(known) + plain) / 2  # the next one finds what was compiled
 
     def _afford(self, recipe: Recipe, reserve: float, *, full: bool = False) -> None:
-        needed, left = self.cheapest(recipe) + reserve, self.left()
+        runs = 2 if self._machine.fills(recipe) else 1
+        needed, left = runs * self.cheapest(recipe) + reserve, self.left()
         if left < needed and not self._machine.knows(recipe, full=full):
             raise OutOfBudget(needed, left)
 

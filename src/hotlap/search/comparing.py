@@ -92,6 +92,11 @@ def _known(runs: Iterable[Run], figure: Figure) -> list[Run]:
     return [run for run in runs if figure.of(run) and not run.filling]
 
 
+def after_filling(runs: Iterable[Run]) -> list[Run]:
+    """Without those that did nothing but fill a cache: nothing can be told from them."""
+    return [run for run in runs if run.status is not None or not run.filling]
+
+
 def _alike(arms: Sequence[Sequence[Run]], figure: Figure) -> list[list[Run]]:
     """Those with timed windows; else those without: watched steps are not like timed ones."""
     windows = [[run for run in runs if run.windows or not figure.timed] for runs in arms]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from hotlap import optimizations, units
 from hotlap.recipes import Recipe
-from hotlap.search import guarding, rows
+from hotlap.search import comparing, guarding, rows
 from hotlap.search.book import Book, Request
 from hotlap.tunings import (
     CHANGED,
@@ -35,6 +35,10 @@ SLOWEST_FOR_MEMORY = 1.5
 WORTH_KEEPING = 1.02  # a change that is not proven and contributes less is left out
 COSTLY = ("compile",)  # at every start
 WORTH_ITS_COST = 1.1
+ONLY_FILLED = (
+    "the budget ended before a run could be made that finds its cache filled; "
+    "allow more with --budget"
+)
 
 
 def judge(
@@ -43,6 +47,8 @@ def judge(
     """(status, reason) of a recipe against what it was compared with."""
     if guard.status == guarding.CHANGED:
         return CHANGED, guard.reason
+    if not comparing.after_filling(book.runs(recipe)):
+        return UNPROVEN, ONLY_FILLED
     by = _by_memory if request.choice.goal == "memory" else _by_time
     status, reason = by(book, recipe, reference, request)
     if status in BETTER and not _trusted(recipe, reference, guard):
@@ -182,5 +188,5 @@ def is_proven(book: Book, recipe: Recipe, reference: Recipe, goal: str) -> bool:
 
 
 def _few(book: Book, recipe: Recipe) -> str:
-    runs = len(book.runs(recipe))
+    runs = len(comparing.after_filling(book.runs(recipe)))
     return "one run is" if runs == 1 else f"{runs} runs are"

@@ -159,7 +159,7 @@ class Tuner:
     def _last(self) -> float:
         """For the last comparison: two runs that agree by chance have proven much too much."""
         return sum(
-            max(1, FINAL_RUNS - len(self._book.runs(one))) * self._book.cheapest(one)
+            max(1, FINAL_RUNS - self._book.count(one)) * self._book.cheapest(one)
             for one in (BASELINE, self._best)
         )
 
@@ -207,7 +207,7 @@ class Tuner:
             candidate = min(waiting, key=lambda one: one.name in self._best.changes)
             recipe = self._best.having(candidate.name, candidate.settings)
             gained = None
-            if not self._book.runs(recipe):  # else it was seen as part of something else
+            if not self._book.count(recipe):  # else it was seen as part of something else
                 trial = self._attempt(candidate.label, recipe, self._best, of=candidate)
                 gained = trial.speedup if trial.kept else None
             self._tried.add(candidate.label)
@@ -224,7 +224,8 @@ class Tuner:
     ) -> Trial:
         """One run to see whether it is hopeless; more, in turns, while it is promising."""
         book = self._book
-        run = book.run(recipe, reserve=self._reserve())
+        run = book.first(recipe, reserve=self._reserve())
+        self._spent = self._spent or not book.count(recipe)
         if run.status is not None:
             return self._add(rows.failed(name, recipe, run, against=reference.label()))
         ran = book.at_work(recipe)
@@ -259,7 +260,7 @@ class Tuner:
             if doubted and hopeless and not proven:  # nobody will look again
                 guard, doubted = guarding.unclear(guard), False
             decided = hopeless or (not doubted and (guard.status == guarding.CHANGED or proven))
-            if decided or len(book.runs(recipe)) >= judging.most_runs(since):
+            if decided or book.count(recipe) >= judging.most_runs(since):
                 return self._judge(name, recipe, reference, guard)
             try:
                 other = book.like(recipe, reference) if doubted else reference
@@ -294,7 +295,7 @@ class Tuner:
         seen: set[str] = set()
         while chosen := judging.most_promising(self._book, self._best, self._trials, seen):
             recipe = Recipe(chosen.recipe)
-            if len(self._book.runs(self._best)) < FINAL_RUNS:
+            if self._book.count(self._best) < FINAL_RUNS:
                 self._book.run(self._best, reserve=self._reserve())
                 continue
             seen.add(recipe.key)
@@ -330,11 +331,11 @@ class Tuner:
         rest, without = best, best.without(name)
         while rest != without:  # and without what is refused where it is missing
             rest = without
-            if not book.runs(rest):
+            if not book.count(rest):
                 book.run(rest, reserve=self._last())
             without = book.at_work(rest)
         gain = book.speedup(rest, best)
-        if gain is not None and not gain.low > 1.0 and len(book.runs(rest)) < judging.MOST_RUNS:
+        if gain is not None and not gain.low > 1.0 and book.count(rest) < judging.MOST_RUNS:
             # The other parts come first, unless this one costs time at every start.
             reserve = self._last() if name in judging.COSTLY else self._reserve()
             with contextlib.suppress(OutOfBudget):
@@ -362,7 +363,7 @@ class Tuner:
         if not self._best:
             return
         pair = (BASELINE, self._best)
-        while short := [one for one in pair if len(self._book.runs(one)) < FINAL_RUNS]:
+        while short := [one for one in pair if self._book.count(one) < FINAL_RUNS]:
             for one in short:
                 if one == BASELINE or not self._look_at_the_winner():  # that is a run as well
                     self._book.run(one)

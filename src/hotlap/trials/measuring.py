@@ -339,9 +339,14 @@ class LocalMachine:
         cold = recipe.compiled not in self._compiled
         self._compiled.add(recipe.compiled)
         run = as_run(measured, folder, cold=cold, seed=seed)
-        filling = recipe.fills not in self._filled and not _left_alone(recipe, measured)
-        self._filled.add(recipe.fills)
+        filling = self.fills(recipe) and not _left_alone(recipe, measured)
+        if filling and run.status is None:
+            self._filled.add(recipe.fills)
         return msgspec.structs.replace(run, filling=filling), measured
+
+    def fills(self, recipe: Recipe) -> bool:
+        """Whether its next run has to fill a cache: no other one of this process has done so."""
+        return recipe.fills not in self._filled
 
     def _telling(self, recipe: Recipe) -> runner.Progress:
         label, progress = recipe.label(), self._where.progress

@@ -12,11 +12,13 @@ import sample_tunings
 
 from hotlap.api.outcome import sentence
 from hotlap.search.comparing import Spread
+from hotlap.search.judging import ONLY_FILLED
 from hotlap.search.tuner import Found
 from hotlap.tunings import (
     CHANGED,
     FAILED,
     FASTER,
+    NOT_APPLICABLE,
     SAME,
     SKIPPED,
     UNPROVEN,
@@ -43,8 +45,31 @@ def said(*trials: Trial, **more: Any) -> str:
 
 
 def test_rows_that_failed_were_tried() -> None:
-    text = said(row(FAILED), row(FAILED))
+    text = said(row(FAILED), row(FAILED, recipe={"threads": {}}))
     assert text == "2 recipes tried, and none could be measured: 2 failed."
+
+
+def test_a_part_that_was_refused_in_a_run_of_others_is_no_recipe_that_was_tried() -> None:
+    refused = row(NOT_APPLICABLE, recipe={"sample-cache": {}}, runs=(RUN,))
+    other = row(SAME, 1.0, recipe={"threads": {}}, runs=(Run(folder="y", seconds=1.0),))
+    assert "(2 recipes)" in said(refused, row(SAME, 1.0), other)
+    assert "(2 recipes)" in said(refused, other), "a run of its own"
+    both = said(refused, row(NOT_APPLICABLE, recipe={"device-input": {}}, runs=(RUN,)))
+    assert both == "1 recipe tried, and none could be measured: 1 not applicable."
+
+
+def test_a_recipe_that_was_looked_at_again_was_tried_once() -> None:
+    again = row(SAME, 1.01, name="compile default, again")
+    assert "(1 recipe)" in said(row(SAME, 1.0), again)
+
+
+def test_where_only_a_cache_was_filled_more_budget_is_advised() -> None:
+    filled = row(UNPROVEN, name="sample-cache 50", recipe={"sample-cache": {}}, reason=ONLY_FILLED)
+    assert said(filled, spent=True) == (
+        "1 recipe tried, and none could be measured: 1 unproven. Allow more with --budget."
+    )
+    text = said(filled, row(SAME, 1.0), spent=True)
+    assert text.endswith("too short to time sample-cache 50. Allow more with --budget.")
 
 
 def test_where_nothing_ran_it_is_said_why() -> None:

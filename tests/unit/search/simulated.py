@@ -157,5 +157,8 @@ class Simulated:
     def knows(self, recipe: Recipe, *, full: bool) -> bool:
         return False
 
+    def fills(self, recipe: Recipe) -> bool:
+        return recipe.fills not in self._filled
+
     def profile(self, recipe: Recipe, *, limit: float) -> tuple[Run, Profile | None]:
         return self.run(recipe, limit=limit), profile()

@@ -10,10 +10,12 @@ import pytest
 from raws import LOADER, merged, raw
 
 from hotlap.recipes import Recipe
+from hotlap.settings import Limits
 from hotlap.trials import measuring
 from hotlap.trials.folder import TrialFolder
 from hotlap.trials.measuring import Measured
 from hotlap.trials.runner import Outcome
+from hotlap.tunings import FAILED, Run
 
 
 @pytest.fixture
@@ -202,3 +204,28 @@ def test_a_run_ended_by_itself_if_it_was_neither_stopped_nor_measured_to_the_end
     )
     run = measuring.as_run(measured, folder, cold=False)
     assert (run.steps, run.ended) == (41, ended)
+
+
+def test_a_cache_is_full_once_a_run_that_filled_it_went_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = Recipe({"sample-cache": {"percent": 50}})
+    told = iter([FAILED, None, None])
+
+    def run(*args: Any, **more: Any) -> Run:
+        return Run(folder="x", status=next(told))
+
+    monkeypatch.setattr(measuring, "measure", lambda *args, **more: ended())
+    monkeypatch.setattr(measuring, "as_run", run)
+    where = measuring.Where(words=["train.py"], working=tmp_path)
+    limits = Limits()
+    machine = measuring.LocalMachine(
+        where, lambda name: TrialFolder(tmp_path / name), timed=limits, full=limits, timeout=60.0
+    )
+    fills = []
+    for _ in range(3):
+        expected = machine.fills(cached)
+        fills.append(machine.timed(cached, limit=60.0)[0].filling)
+        assert fills[-1] == expected
+    assert fills == [True, True, False]
+    assert not machine.fills(Recipe())
