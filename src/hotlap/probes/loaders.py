@@ -89,6 +89,18 @@ class LoaderWatch:
         if training is not None and threading.get_ident() != training:
             self._elsewhere.add(loader)
 
+    def trains(self, loader: Any, gradients: bool) -> bool:
+        """Whether it was trained on, or one like it: some scripts make theirs anew for every epoch.
+
+        `gradients`: whether they are enabled. If not, as in an evaluation, likeness says nothing.
+        """
+        if id(loader) in self.trained or not gradients or id(loader) not in self.made:
+            return id(loader) in self.trained
+        facts = self.describe(loader)
+        if facts == self.facts.get(id(loader)):  # it was started before, and fed no training
+            return False
+        return any(self.facts.get(one) == facts for one in self.trained)
+
     def trained_on(self, loader: int) -> None:
         self.trained[loader] = self.trained.get(loader, 0) + 1
 

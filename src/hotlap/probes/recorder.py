@@ -119,7 +119,7 @@ class Recorder:
         """Where an evaluation came before it in this step, from here on it is training again."""
         if self._tally.resumed or not (self._tally.evaluated or self._looks_into_batches()):
             return
-        trains = id(loader) in self.loaders.trained and self.mine() and self._is_grad_enabled()
+        trains = self.mine() and self._is_grad_enabled() and self.loaders.trains(loader, True)
         if trains and self.roots.in_training() and self.passes.keep_place():
             self._tally.resume()
 
@@ -130,9 +130,10 @@ class Recorder:
     def loader_started(self, loader: Any, iterator: Any, seconds: float) -> None:
         self.times.setdefault("first_iterator", time.time() - seconds)
         self._tally.loader_started = True
-        if not self._looks_into_batches() and id(loader) not in self.loaders.trained:
-            self.evaluation_begins()
         try:
+            trains = self.loaders.trains(loader, self._is_grad_enabled())
+            if not trains and not self._looks_into_batches():
+                self.evaluation_begins()
             iterator._hotlap_loader = id(loader)
             iterator._hotlap_batch_size = getattr(loader, "batch_size", None)
             self.loaders.started(loader, iterator, seconds)
@@ -144,8 +145,7 @@ class Recorder:
 
     def fetched(self, iterator: Any, batch: Any) -> None:
         samples = None
-        if "first_batch" not in self.times:
-            self.times["first_batch"] = time.time()
+        self.times.setdefault("first_batch", time.time())
         try:
             samples = samples_in(batch, asked_for(iterator))
         except Exception as problem:  # a batch type with a will of its own

@@ -59,6 +59,37 @@ def test_the_loader_that_fed_most_training_stands_first():
     assert [one["trained"] for one in watch.summary()] == [3, 0]
 
 
+def made_alike(watch, *, line=20):
+    """A loader of the same line, data set and sizes as others of it."""
+    loader = torch.utils.data.DataLoader(list(range(40)), batch_size=4)
+    watch.made[id(loader)] = ("train.py", line, "main")
+    return loader
+
+
+def test_a_loader_made_anew_for_every_epoch_trains_as_the_one_before_it_did():
+    watch = LoaderWatch()
+    first, second, held = made_alike(watch), made_alike(watch), made_alike(watch, line=30)
+    iterators = [Iterator(), Iterator()]
+    assert not watch.trains(first, True)
+    watch.started(first, iterators[0], 0.0)
+    watch.trained_on(id(first))
+    assert watch.trains(first, True)
+    assert watch.trains(first, False)
+    assert watch.trains(second, True)
+    assert not watch.trains(second, False)  # an evaluation on such a loader
+    assert not watch.trains(held, True)
+
+
+def test_a_loader_that_was_started_and_fed_no_training_is_like_no_other():
+    watch = LoaderWatch()
+    training, held = made_alike(watch), made_alike(watch)
+    iterators = [Iterator(), Iterator()]
+    watch.started(held, iterators[0], 0.0)
+    watch.started(training, iterators[1], 0.0)
+    watch.trained_on(id(training))
+    assert not watch.trains(held, True)
+
+
 def test_batches_that_another_thread_fetches_come_from_elsewhere():
     watch = LoaderWatch()
     me = threading.get_ident()

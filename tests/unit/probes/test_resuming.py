@@ -156,12 +156,8 @@ EVALUATIONS = {
 }
 
 
-@pytest.mark.parametrize(("evaluate", "expected"), EVALUATIONS.values(), ids=EVALUATIONS)
-def test_the_record_tells_the_evaluation_from_the_start_of_the_next_epoch(
-    in_python, tmp_path, monkeypatch, evaluate, expected
-):
-    monkeypatch.chdir(tmp_path)
-    trial = tmp_path / "trial"
+def in_trial(folder):
+    trial = folder / "trial"
     trial.mkdir()
     settings = {
         "limits": Limits(steps=150, seconds=20).as_dict(),
@@ -171,5 +167,46 @@ def test_the_record_tells_the_evaluation_from_the_start_of_the_next_epoch(
         "started": time.time(),
     }
     (trial / "settings.json").write_text(json.dumps(settings))
+
+
+@pytest.mark.parametrize(("evaluate", "expected"), EVALUATIONS.values(), ids=EVALUATIONS)
+def test_the_record_tells_the_evaluation_from_the_start_of_the_next_epoch(
+    in_python, tmp_path, monkeypatch, evaluate, expected
+):
+    monkeypatch.chdir(tmp_path)
+    in_trial(tmp_path)
     script = EPOCHS.replace("@EVALUATE@", f"def evaluate(): {evaluate}")
     in_python(script.replace("@EXPECTED@", str(expected)))
+
+
+ANEW = """
+import time
+from pathlib import Path
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from hotlap.probes.install import install
+
+recorder = install(torch, Path("trial"), time.time())
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+kept = []
+
+while recorder.schedule.stage != "done":
+    kept.append(DataLoader(TensorDataset(torch.randn(24, 4)), batch_size=4))  # no id comes twice
+    for (x,) in kept[-1]:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+assert recorder.problems == [], recorder.problems
+rows = [row for window in recorder.passes.windows if window["stage"] == "bare"
+        for row in window["intervals"]]
+assert {row["kind"] for row in rows} == {"step", "epoch"}, [row["kind"] for row in rows]
+"""
+
+
+def test_a_loader_made_anew_for_an_epoch_evaluates_nothing(in_python, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    in_trial(tmp_path)
+    in_python(ANEW)
