@@ -66,7 +66,7 @@ class Cache:
         self._looked = 0.0
         self._smallest = NONE_SEEN  # bytes of a packed sample
         self._some_random = False
-        self._key: str | None = None
+        self.key: str | None = None
         self._outdated: str | None = None
         self.begin()
 
@@ -86,7 +86,7 @@ class Cache:
             put_back(self.below.dataset, before, but=TRANSFORMS)
         self._drawing = Drawing(self.below.dataset)
         key = identity.key(facts)
-        if key != self._key:
+        if key != self.key:
             self._sizes = self._wanted.sizes(key, self._samples, _warn)
             self._open(key, facts)
         there = self._wanted.there(key, self._sizes, self._shelf)
@@ -96,14 +96,14 @@ class Cache:
         log.info("caching %s. %s", self.below.told, self.fit.sentence)
 
     def _open(self, key: str, facts: dict[str, Any]) -> None:
-        again, self._key = self._key is not None, key
+        again, self.key = self.key is not None, key
         if again and get_worker_info() is not None:  # a cache in each worker would pass the budget
             _warn("what was set in this worker changes the samples: it does without the cache")
-            self._arena = self._shelf = self._device = None
+            self.arena = self._shelf = self._device = None
             self._sizes = dict.fromkeys(self._sizes, 0)
             return
         sizes, samples = self._sizes, self._samples
-        self._arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
+        self.arena = meeting.arena(key, samples, sizes["ram"]) if sizes["ram"] else None
         self._shelf = shelf_in(self._wanted.path, key, facts, samples, sizes["disk"], tell=_warn)
         self._device = OnDevice(self._wanted.on, sizes["device"]) if sizes["device"] else None
 
@@ -158,7 +158,7 @@ class Cache:
     def _is_wrong(self, found: list[Any], places: list[int]) -> bool:
         """Whether one of those found is another sample now: then none is believed any more."""
         index = self._rechecking.chosen(found, places)
-        tiers = (self._device_here(), self._arena, self._shelf)
+        tiers = (self._device_here(), self.arena, self._shelf)
         kept = None if index is None else packed_in(tiers, index)
         if index is None or kept is None:
             return False
@@ -247,7 +247,7 @@ class Cache:
         if held is not None:
             self._count("device")
             return held
-        packed = self._arena.get(index) if self._arena is not None else None
+        packed = self.arena.get(index) if self.arena is not None else None
         where = "ram"
         if packed is None and self._shelf is not None:
             kept, where = self._shelf.get(index), "disk"
@@ -329,13 +329,13 @@ class Cache:
 
     def _is_full(self) -> bool:
         """Whether there is no room for even the smallest sample seen: packing one is felt."""
-        arena = self._arena
+        arena = self.arena
         if arena is None or self._shelf is not None or self._smallest == NONE_SEEN:
             return False
         return not arena.has_room(self._smallest)
 
     def _keep_in_memory(self, index: int, packed: bytes | memoryview) -> bool:
-        arena = self._arena
+        arena = self.arena
         if arena is None or not arena.has_room(len(packed)):
             return False
         now = time.monotonic()
@@ -378,7 +378,7 @@ class Cache:
         """Bytes in each tier."""
         return {
             "device": self._device.used if self._device is not None else 0,
-            "ram": self._arena.used if self._arena is not None else 0,
+            "ram": self.arena.used if self.arena is not None else 0,
             "disk": self._shelf.used if self._shelf is not None else 0,
         }
 

@@ -3,7 +3,8 @@
 ## What it does
 The training loader's data set keeps its samples in memory that all workers and all ranks of a node
 share, up to a share of what is free, and never so much that the machine would swap. Nothing is
-evicted; what does not fit comes from the source as before. Random transforms stay random: the cache
+evicted; what does not fit comes from the source as before. A data set that is made anew for every
+epoch finds what the one before it kept. Random transforms stay random: the cache
 lies below the first of them, where it can be found; else the data set is left alone, and so is one
 whose samples are made about as fast as they could be taken from a cache. A sample that draws random
 numbers below that, from torch, random or numpy or from a generator that the data set holds or its
@@ -91,6 +92,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     share = f"{int(settings.get('percent', USUAL))}%"
     trials = os.environ.get(FOLDER_VARIABLE)
     originals = Originals(training, NAME)
+    memories: dict[str, Any] = {}  # by what they are of
 
     def change(arguments: dict[str, Any]) -> None:
         dataset = arguments.get("dataset")
@@ -117,6 +119,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if what is not None:
             training.refused(NAME, f"making a sample changes `{what}`, and a kept one is not made")
             return
+        cached.share_memory(memories)
         say = functools.partial(_say_what_is_not_kept, training, cached)
         originals.replaced(dataset, cached, lambda: say() or _outdated(cached))
         atexit.register(_say_at_the_end, training, cached, originals)

@@ -108,7 +108,7 @@ def test_other_ranks_find_nothing_in_the_memory_they_share():
     ELSEWHERE["factor"] = 2.0
     with pytest.warns(UserWarning, match="otherwise"):
         epochs(cached, 1)
-    arena = cached._tiered._arena
+    arena = cached._tiered.arena
     assert arena.count() == 0
     assert not arena.put(3, b"more")
 

@@ -51,6 +51,30 @@ told["made"] = (made - before).tolist()
     assert run.done["sample-cache"] == {"status": "applied", "detail": "dataset=Tiered"}
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_set_made_anew_for_every_epoch_finds_what_the_one_before_kept(train, workers):
+    run = train(
+        CACHE,
+        DATA
+        + f"""
+class Other(Slow):
+    def __getitem__(self, index):
+        return super().__getitem__(index) + 100
+
+told["made"], told["epochs"] = [], []
+for kind in (Slow, Slow, Other, Slow):
+    loader = DataLoader(kind(), batch_size=4, num_workers={workers})
+    before = made.clone()
+    told["epochs"].append(epoch(loader))
+    told["made"].append(int((made - before).sum()))
+    del loader
+""",
+    )
+    first, other = [float(index) for index in range(20)], [100.0 + index for index in range(20)]
+    assert run.told["epochs"] == [first, first, other, first]
+    assert run.told["made"] == [20, 0, 20, 0]
+
+
 def test_random_transforms_stay_random(train):
     run = train(
         CACHE,
