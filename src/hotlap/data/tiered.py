@@ -90,15 +90,6 @@ class Tiered(Dataset):  # type: ignore[misc]
         else:
             self._tiered.set(name, value)
 
-    def share_memory(self, memories: dict[str, Any]) -> None:
-        """Has the memory tier of one of the same data, if there is one, or leaves its own there.
-
-        For a data set that is made anew for every epoch: what was kept would go with the old one.
-        """
-        cache = self._tiered
-        if cache.key is not None and cache.arena is not None:
-            cache.arena = memories.setdefault(cache.key, cache.arena)
-
     def outdated(self) -> str | None:
         """What was changed on the data set itself; from then on it is asked, and nothing kept."""
         return self._tiered.outdated()
@@ -161,3 +152,13 @@ class Tiered(Dataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"Tiered({self._tiered_source!r}: {self.below.told}. {self.fit.sentence})"
+
+
+def share_memory(cached: Tiered, memories: dict[str, Any]) -> None:
+    """It has the memory tier of one of the same data, if there is one, or leaves its own there.
+
+    For a data set that is made anew for every epoch: what was kept would go with the old one.
+    """
+    cache = cached._tiered
+    if cache.key is not None and cache.arena is not None:
+        cache.arena = memories.setdefault(cache.key, cache.arena)

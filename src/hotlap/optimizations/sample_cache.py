@@ -100,7 +100,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             training.refused(NAME, "an IterableDataset has no samples by number")
             return
         from hotlap.data.failures import AS_IS
-        from hotlap.data.tiered import Tiered
+        from hotlap.data.tiered import Tiered, share_memory
 
         try:
             # A trial ends long before the epoch does: what it kept must be there for the next one.
@@ -119,7 +119,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         if what is not None:
             training.refused(NAME, f"making a sample changes `{what}`, and a kept one is not made")
             return
-        cached.share_memory(memories)
+        share_memory(cached, memories)
         say = functools.partial(_say_what_is_not_kept, training, cached)
         originals.replaced(dataset, cached, lambda: say() or _outdated(cached))
         atexit.register(_say_at_the_end, training, cached, originals)

@@ -96,7 +96,10 @@ class LoaderWatch:
         """
         if id(loader) in self.trained or not gradients or id(loader) not in self.made:
             return id(loader) in self.trained
-        facts = self.describe(loader)
+        try:
+            facts = self.describe(loader)
+        except Exception:  # a loader with a will of its own
+            return False
         if facts == self.facts.get(id(loader)):  # it was started before, and fed no training
             return False
         return any(self.facts.get(one) == facts for one in self.trained)

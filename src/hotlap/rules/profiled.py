@@ -29,8 +29,10 @@ def of_a_usual_step(kernels: Kernels, model_seconds: float) -> float:
     """The part of an operator's profiled time that it takes where the model takes these seconds.
 
     All of it, unless other, longer steps were profiled. Without the loss: what of that is torch's
-    is asked here.
+    is asked here. On a device that cannot be told: the phases are its own, the profiled time not.
     """
+    if kernels.device_busy_seconds is not None:
+        return 1.0
     operations = in_model({**kernels.operations, "gap": 0.0})
     found = _without_profiler(kernels.profiled_model_seconds or 0.0, operations)
     return model_seconds / found if found > LONGER_FROM * model_seconds > 0 else 1.0

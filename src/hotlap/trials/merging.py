@@ -152,7 +152,7 @@ def _samples(raw: Raw) -> tuple[float | None, float | None]:
     told = [row for row in (*counted(raw), *counted(raw, "phases")) if row["samples"]]
     if _differ([row["samples"] for row in told]):
         rate = sum(row["samples"] for row in told) / sum(row["seconds"] for row in told)
-        return max(1.0, round(rate * stats.median(seconds))), rate
+        return float(max(1, round(rate * stats.median(seconds)))), rate
     mean = stats.mean(seconds)
     return stats.median(samples), stats.mean(samples) / mean if mean > 0 else None
 
@@ -192,10 +192,8 @@ def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str,
     if kernels is not None and kernels.problem is None:
         # Between model and backward, torch's operators are the loss; the rest is the user's code.
         model = (sums.get("forward", 0.0) + sums.get("backward", 0.0)) / len(rows)
-        operators = profiled.of_a_usual_step(kernels, model) * kernels.operator_seconds.get(
-            "gap", 0
-        )
-        loss = min(gap, operators * len(rows))
+        usual = profiled.of_a_usual_step(kernels, model)
+        loss = min(gap, usual * kernels.operator_seconds.get("gap", 0.0) * len(rows))
     sums["forward"] = sums.get("forward", 0.0) + loss
     sums["other"] = sums.get("other", 0.0) + gap - loss
     on_device = raw["environment"].get("device", "cpu") != "cpu"

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hotlap.trials import meeting, overlay
+from hotlap.trials import overlay, sockets
 
 _SUBREAPER, _PDEATHSIG = 36, 1
 GRACE_SECONDS = 3.0
@@ -112,7 +112,7 @@ def _watch(child: int, control: int) -> dict[str, Any]:
     """Waits for the command's end or for hotlap's word, then clears away whatever still runs."""
     handle = os.pidfd_open(child)
     stopped = handle not in readable(handle, control)
-    places = meeting.sockets(_descendants())
+    places = sockets.held_by(_descendants())
     if stopped:
         _signal_all(signal.SIGTERM)
         readable(handle, seconds=GRACE_SECONDS)
@@ -120,7 +120,7 @@ def _watch(child: int, control: int) -> dict[str, Any]:
         time.sleep(0.05)  # children that end with their parent are not left behind
     left = [] if stopped else [_name(pid) for pid in _descendants() if pid != child]
     code = _clear_away(child)
-    meeting.remove(places)
+    sockets.remove(places)
     return {
         "code": code if code is not None and code >= 0 else None,
         "signal": -code if code is not None and code < 0 else None,

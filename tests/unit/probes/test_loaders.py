@@ -90,6 +90,17 @@ def test_a_loader_that_was_started_and_fed_no_training_is_like_no_other():
     assert not watch.trains(held, True)
 
 
+def test_a_loader_that_cannot_be_described_is_like_no_other():
+    class Odd(Loader):
+        @property
+        def sampler(self):
+            raise RuntimeError("not before the first epoch")
+
+    watch, odd = LoaderWatch(), Odd()
+    watch.made[id(odd)] = ("train.py", 20, "main")
+    assert not watch.trains(odd, True)
+
+
 def test_batches_that_another_thread_fetches_come_from_elsewhere():
     watch = LoaderWatch()
     me = threading.get_ident()

@@ -15,7 +15,7 @@ import pytest
 
 from hotlap.errors import HotlapError, UsageError
 from hotlap.settings import Limits
-from hotlap.trials import meeting, runner, supervisor
+from hotlap.trials import runner, sockets, supervisor
 from hotlap.trials.folder import TrialFolder
 
 PYTHON = sys.executable
@@ -244,7 +244,7 @@ def test_sockets_of_others_stay(start, monkeypatch):
     ):
         others.bind(f"{name}/listener-others")
         others.listen()
-        assert Path(name) / "listener-others" in meeting.sockets([os.getpid()])
+        assert Path(name) / "listener-others" in sockets.held_by([os.getpid()])
         start("import signal; signal.pause()", timeout=0.3)
         assert os.listdir(name) == ["listener-others"]
 
@@ -271,7 +271,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from hotlap.settings import Limits
-from hotlap.trials import meeting, runner, supervisor
+from hotlap.trials import runner, sockets, supervisor
 from hotlap.trials.folder import TrialFolder
 
 folder = TrialFolder(Path(sys.argv[1]))

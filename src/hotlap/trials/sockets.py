@@ -15,7 +15,7 @@ from pathlib import Path
 _SOCKET = re.compile(r"/.*/pymp-[^/]+/listener-[^/]+")
 
 
-def sockets(pids: Iterable[int]) -> list[Path]:
+def held_by(pids: Iterable[int]) -> list[Path]:
     """Those that these processes hold open."""
     known = _known()
     if not known:
