@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hotlap.answers import Answer
-    from hotlap.api import profile, run, study, tune
+    from hotlap.api import compare, profile, run, study, tune
+    from hotlap.comparisons import Comparison
     from hotlap.errors import (
         CommandFailed,
         HotlapError,
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "compare": "hotlap.api",
     "profile": "hotlap.api",
     "tune": "hotlap.api",
     "run": "hotlap.api",
     "study": "hotlap.api",
     "Answer": "hotlap.answers",
+    "Comparison": "hotlap.comparisons",
     "Recipe": "hotlap.recipes",
     "Tuning": "hotlap.tunings",
     "Profile": "hotlap.records",
@@ -54,6 +57,7 @@ _HOMES = {
 __all__ = [
     "Answer",
     "CommandFailed",
+    "Comparison",
     "Finding",
     "HotlapError",
     "Interrupted",
@@ -65,6 +69,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "__version__",
+    "compare",
     "load",
     "profile",
     "run",

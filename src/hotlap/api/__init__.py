@@ -8,14 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hotlap.api.comparing import compare
     from hotlap.api.profiling import profile
     from hotlap.api.running import run
     from hotlap.api.studying import study
     from hotlap.api.tuning import tune
 
-__all__ = ["profile", "run", "study", "tune"]
+__all__ = ["compare", "profile", "run", "study", "tune"]
 
-_HOMES = {"profile": "profiling", "run": "running", "study": "studying", "tune": "tuning"}
+_HOMES = {
+    "compare": "comparing",
+    "profile": "profiling",
+    "run": "running",
+    "study": "studying",
+    "tune": "tuning",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from hotlap import __version__
-from hotlap.cli import profile, report, run, streams, study, tune
+from hotlap.cli import compare, profile, report, run, streams, study, tune
 from hotlap.cli.console import fail, is_deserted, is_unwritable, leave
 from hotlap.errors import HotlapError, UsageError
 
@@ -45,6 +45,7 @@ tune.register(app)
 run.register(app)
 study.register(app)
 report.register(app)
+compare.register(app)
 
 
 def _stop(number: int, frame: object) -> None:

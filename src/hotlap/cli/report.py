@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-from hotlap import answers, records, tunings
+from hotlap import records
 from hotlap.answers import Answer
+from hotlap.api import results
+from hotlap.api.results import Result
 from hotlap.cli.console import heeding_readers
 from hotlap.cli.profile import check_writable
 from hotlap.errors import UsageError
 from hotlap.records import Profile
-from hotlap.trials.folder import HOME, RunFolder
+from hotlap.trials.folder import RunFolder
 from hotlap.tunings import Tuning
 
 
@@ -61,11 +63,11 @@ def report(
     for option, path in (("--output", output), ("--json", json)):
         if path is not None:
             check_writable(path, option=option)
-    file = find(run)
-    result = load(file)
+    file = results.find(run)
+    result = results.load(file)
     content = rendered(result, format, source=file)
     if json is not None:
-        records.write(encode(result), json)
+        records.write(results.encode(result), json)
     if format is Format.html and output is None:
         output = page_for(file)
     if output is None:
@@ -76,69 +78,10 @@ def report(
     typer.echo(str(output))
 
 
-def find(run: Path | None) -> Path:
-    """The file that holds the result."""
-    if run is None:
-        return _newest(Path(HOME))
-    if run.is_dir():
-        file = _result(run)
-        if file is not None:
-            return file
-        if any(_result(one) for one in run.iterdir() if one.is_dir()):
-            raise UsageError(f"{run} holds runs. Name one of them, such as {_newest(run).parent}.")
-        raise UsageError(
-            f"{run} holds no tuning.json, study.json or profile.json: it is no run's folder, or "
-            "the run was ended before it had a result. Name another one."
-        )
-    if not run.exists():
-        raise UsageError(f"There is no run {run}. Name a run's folder or the file --json wrote.")
-    return run
-
-
-def _result(folder: Path) -> Path | None:
-    return next((file for file in _results(folder) if file.is_file()), None)
-
-
-def _results(folder: Path) -> tuple[Path, ...]:
-    names = RunFolder(folder)
-    return names.tuning, names.study, names.result
-
-
-def _newest(home: Path) -> Path:
-    found = [_result(one) for one in home.iterdir() if one.is_dir()] if home.is_dir() else []
-    files = [file for file in found if file is not None]
-    if not files:
-        raise UsageError(
-            f"There is no run in {home.absolute()}. Name a run's folder, or make one with "
-            "hotlap tune COMMAND."
-        )
-    return max(files, key=lambda file: (file.stat().st_mtime_ns, file.parent.name))
-
-
-Result = Tuning | Answer | Profile
-
-
-def load(file: Path) -> Result:
-    text = records.read(file)
-    newest = max(tunings.SCHEMA, answers.SCHEMA, records.SCHEMA)
-    content = records.parse(text, source=str(file), newest=newest)
-    if "trials" in content:
-        return tunings.decode(text, source=str(file))
-    if "study" in content:
-        return answers.decode(text, source=str(file))
-    return records.decode(text, source=str(file))
-
-
-def encode(result: Result) -> bytes:
-    if isinstance(result, Tuning):
-        return tunings.encode(result)
-    return answers.encode(result) if isinstance(result, Answer) else records.encode(result)
-
-
 def rendered(result: Result, format: Format, *, source: Path) -> bytes:
     # Each is imported when it is asked for: help and the other verbs need none of them.
     if format is Format.json:
-        return encode(result)
+        return results.encode(result)
     if format is Format.html:
         return _page(result).encode()
     if isinstance(result, Profile):
@@ -165,5 +108,5 @@ def _page(result: Result) -> str:
 
 def page_for(file: Path) -> Path:
     """In the run's folder; beside a file that stands alone."""
-    own = file in _results(file.parent)
+    own = results.is_of_a_run(file)
     return RunFolder(file.parent).report if own else file.with_suffix(".html")

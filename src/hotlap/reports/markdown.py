@@ -1,4 +1,4 @@
-"""A tuning or a study as GitHub flavoured Markdown, to paste into a pull request."""
+"""A tuning, a study or a comparison as GitHub flavoured Markdown, to paste into a pull request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from hotlap.answers import Answer, Column, Row
-from hotlap.reports import facts, rows, study, wording
+from hotlap.comparisons import Comparison, Side
+from hotlap.reports import comparison, facts, rows, study, wording
 from hotlap.reports.rows import Row as Tried
 from hotlap.tunings import Tuning, Winner
 
@@ -54,6 +55,35 @@ def render_answer(answer: Answer) -> str:
         f"{origin}, hotlap {_text(answer.hotlap)}",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def render_comparison(found: Comparison) -> str:
+    names = ("", "before", "after", "change", "")
+    sides = (("before", found.before), ("after", found.after))
+    blocks = [
+        f"**{_text(found.summary)}**",
+        _table(names, [_compared(line) for line in comparison.lines(found)]),
+        _table(
+            ("set in another way", "before", "after"),
+            [(one.name, one.before, one.after) for one in found.changes],
+        ),
+        _table(("finding", ""), [(one.summary, one.status) for one in found.findings]),
+        _paragraph(f"Loss, as it is: {found.guard.reason}.") if found.guard is not None else "",
+        *(_paragraph(note) for note in found.notes),
+        "\n".join(f"- {name}: {_origin_of(side)}" for name, side in sides),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _compared(line: comparison.Line) -> tuple[str, ...]:
+    """A group that its figures' names do not show stands before them."""
+    name = f"{line.group}: {line.name}" if line.group not in ("step", "gain") else line.name
+    return name, line.before, line.after, line.change, line.outcome
+
+
+def _origin_of(side: Side) -> str:
+    words = f"{side.machine}, {wording.when(side.created)}"
+    return f"{_code(side.command)} on {_text(words)}, hotlap {_text(side.hotlap)}"
 
 
 def _marked(row: Row) -> str:

@@ -43,7 +43,7 @@ def render(profile: Profile) -> RenderableType:
         _phases(as_told(profile)),
         _facts(profile),
         *_findings(profile),
-        Text(f"kept in {_short(profile.folder)}, with the command's output.log", style="dim"),
+        Text(f"kept in {short(profile.folder)}, with the command's output.log", style="dim"),
     ]
     return Padding(Group(*[part for part in parts if part is not None]), (1, 1, 0, 2), expand=False)
 
@@ -67,13 +67,17 @@ def _has_colours(console: Console) -> bool:
 
 
 class Bar:
-    """Parts of a whole as one bar, with colours where there are any and patterns where not."""
+    """Parts of a whole as one bar, with colours where there are any and patterns where not.
 
-    def __init__(self, parts: Iterable[tuple[float, str, str]]) -> None:
+    `length` is its share of the width, for bars that are to be held against each other.
+    """
+
+    def __init__(self, parts: Iterable[tuple[float, str, str]], *, length: float = 1.0) -> None:
         self.parts = [part for part in parts if part[0] > 0]
+        self.length = length
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = min(options.max_width, WIDEST) - 1
+        width = max(1, round(self.length * (min(options.max_width, WIDEST) - 1)))
         coloured = _has_colours(console)
         whole = sum(share for share, _, _ in self.parts) or 1.0
         bar, done, drawn = Text(), 0.0, 0
@@ -131,7 +135,7 @@ def _phase_note(profile: Profile, name: str) -> str:
     if name == "other":
         named = verdict.busiest(profile, verdict.BETWEEN)
         if named is not None and (profile.phases[name].share or 0) >= 0.05:
-            return named[0].package or f"{_short(named[0].file)}:{named[0].line}"
+            return named[0].package or f"{short(named[0].file)}:{named[0].line}"
     return ""
 
 
@@ -258,14 +262,14 @@ def _finding(finding: Finding) -> RenderableType:
     head = Text.assemble(("● ", "yellow"), (finding.summary, "bold"))
     body = Table.grid(padding=(0, 1))
     if finding.file:
-        body.add_row("", Text(f"{_short(finding.file)}:{finding.line}", style="cyan"))
+        body.add_row("", Text(f"{short(finding.file)}:{finding.line}", style="cyan"))
     body.add_row("", Text(finding.evidence, style="dim"))
     body.add_row("→", Text(finding.advice))
     body.add_row("", Text(finding.rule, style="dim"))
     return Group(head, Padding(body, (0, 0, 1, 2)))
 
 
-def _short(path: str) -> str:
+def short(path: str) -> str:
     """Relative to the working directory where that is shorter."""
     try:
         return str(Path(path).relative_to(Path.cwd()))

@@ -1,0 +1,1 @@
+"""What differs between two profiles, two tunings or two studies; nothing is measured again."""

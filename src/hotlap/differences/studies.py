@@ -1,0 +1,103 @@
+"""Two studies of one name: row by row, what differs by more than its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hotlap import units
+from hotlap.answers import Answer, Column, Row
+from hotlap.comparisons import DIFFERENT, SAME, Figure
+from hotlap.differences import contrasts
+from hotlap.reports import wording
+
+
+def figures(before: Answer, after: Answer) -> Iterator[Figure]:
+    """Each value that both have, column by column; rows that only one has are told in the notes."""
+    known = {column.name for column in before.columns}
+    ours = {row.name: row for row in before.rows if row.good}
+    for column in after.columns:
+        if column.name in known:
+            for row in after.rows:
+                if row.good and row.name in ours:
+                    yield from _figure(column, ours[row.name], row)
+
+
+def _figure(column: Column, before: Row, after: Row) -> Iterator[Figure]:
+    values = before.number(column.name), after.number(column.name)
+    ends = before.intervals.get(column.name), after.intervals.get(column.name)
+    name, group = after.name, column.title
+    if None in values or None in ends:
+        yield from contrasts.plain(name, group, column.unit, *values)
+        return
+    assert values[0] is not None
+    assert values[1] is not None
+    assert ends[0] is not None
+    assert ends[1] is not None
+    yield contrasts.between(name, group, column.unit, (values[0], values[1]), (ends[0], ends[1]))
+
+
+def column(after: Answer, found: Sequence[Figure]) -> str:
+    """The answer of the study: the first column with an interval that rows of both have."""
+    groups = {one.group for one in found if one.outcome}
+    shown = [one for one in after.columns if one.title in groups]
+    first = next((one for one in shown if one.interval), shown[0] if shown else None)
+    return first.title if first is not None else ""
+
+
+def summary(before: Answer, after: Answer, found: Sequence[Figure]) -> str:
+    said = [_counted(column(after, found), found)]
+    ours, theirs = before.best, after.best
+    if ours is not None and theirs is not None:
+        same = ours.name == theirs.name
+        said.append(
+            f"The best row is '{theirs.name}', as before."
+            if same
+            else f"The best row is '{theirs.name}'; it was '{ours.name}'."
+        )
+    return " ".join(filter(None, said))
+
+
+def _counted(main: str, found: Sequence[Figure]) -> str:
+    if not main:
+        return "No row that both have has an interval: nothing can be told apart from noise."
+    rows = [one for one in found if one.group == main and one.outcome]
+    apart = [one for one in rows if one.outcome != SAME]
+    if not apart:
+        every = "the one row" if len(rows) == 1 else f"all {len(rows)} rows"
+        return f"No difference beyond the noise in {every} that both have ({main})."
+    words = [
+        f"{one.name} is {one.outcome} ({wording.ratio(one.ratio.ratio)})"
+        if one.ratio is not None
+        else f"{one.name} is {one.outcome}"
+        for one in apart
+    ]
+    most = units.listed(words) if len(words) <= 3 else ""
+    of = f"{len(apart)} of {len(rows)} rows differ in {main}"
+    return f"{of}: {most}." if most else f"{of}: {_ways(apart)}."
+
+
+def _ways(apart: Sequence[Figure]) -> str:
+    """4 are faster and 1 is slower."""
+    outcomes = list(dict.fromkeys(one.outcome for one in apart))
+    counts = [(word, sum(one.outcome == word for one in apart)) for word in outcomes]
+    return units.listed([f"{n} {'is' if n == 1 else 'are'} {word}" for word, n in counts])
+
+
+def outcome(after: Answer, found: Sequence[Figure]) -> str:
+    main = column(after, found)
+    words = {one.outcome for one in found if one.group == main} - {""}
+    return "" if not words else words.pop() if len(words) == 1 else DIFFERENT
+
+
+def notes(before: Answer, after: Answer) -> Iterator[str]:
+    ours, theirs = ({row.name: row for row in one.rows} for one in (before, after))
+    for which, names, others in (("first", ours, theirs), ("second", theirs, ours)):
+        only = [name for name in names if name not in others]
+        if only:
+            yield f"Only the {which} has {units.listed(only)}."
+    for name, row in theirs.items():
+        if name in ours and row.status != ours[name].status:
+            yield f"{name} was {ours[name].status} before and is {row.status} now."
+    for which, one in (("first", before), ("second", after)):
+        if not one.complete:
+            yield f"The {which} was stopped early."

@@ -1,0 +1,143 @@
+"""Two tunings: the command as it is then and now, and what their recipes make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hotlap import units
+from hotlap.comparisons import Change, Figure
+from hotlap.differences import contrasts, profiles
+from hotlap.differences.profiles import Pair
+from hotlap.recipes import Recipe
+from hotlap.reports import wording
+from hotlap.search import guarding, rows
+from hotlap.tunings import Guard, Run, Speedup, Tuning
+
+AS_IS, TUNED = "as it is", "with its recipe"
+
+
+def _through(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.status is None]
+
+
+def as_is(before: Tuning, after: Tuning) -> Speedup | None:
+    return _gain(before, after, before.baseline_runs, after.baseline_runs)
+
+
+def tuned(before: Tuning, after: Tuning) -> Speedup | None:
+    """Each with what it found; the command as it is where it found nothing."""
+    return _gain(before, after, _best(before), _best(after))
+
+
+def _best(tuning: Tuning) -> Sequence[Run]:
+    return wording.winners_runs(tuning) or tuning.baseline_runs
+
+
+def _gain(
+    before: Tuning, after: Tuning, ours: Sequence[Run], theirs: Sequence[Run]
+) -> Speedup | None:
+    """The noise is that of all runs of both, recipe by recipe."""
+    arms = [
+        _through(runs)
+        for one in (before, after)
+        for runs in (one.baseline_runs, *(trial.runs for trial in one.trials))
+    ]
+    return contrasts.gain(_through(ours), _through(theirs), arms)
+
+
+# Figures -------------------------------------------------------------------------------------
+
+
+def figures(before: Tuning, after: Tuning) -> Iterator[Figure]:
+    yield from _steps(AS_IS, before.baseline_runs, after.baseline_runs, as_is(before, after))
+    yield from _steps(TUNED, _best(before), _best(after), tuned(before, after))
+    if before.winner is not None and after.winner is not None:
+        ours, theirs = before.winner.speedup, after.winner.speedup
+        yield contrasts.between(
+            "gain over as it is",
+            "gain",
+            "ratio",
+            (ours.ratio, theirs.ratio),
+            ((ours.low, ours.high), (theirs.low, theirs.high)),
+        )
+    for name, one, other in (
+        (AS_IS, rows.peak(before.baseline_runs), rows.peak(after.baseline_runs)),
+        (TUNED, rows.peak(_best(before)), rows.peak(_best(after))),
+    ):
+        yield from contrasts.plain(name, "memory", "bytes", one, other)
+    pair = Pair(before=before.baseline, after=after.baseline)
+    yield from (one for one in profiles.figures(pair) if one.group == "phases")
+
+
+def _steps(
+    name: str, before: Sequence[Run], after: Sequence[Run], gain: Speedup | None
+) -> Iterator[Figure]:
+    ours, theirs = rows.step(before), rows.step(after)
+    if ours is not None and theirs is not None:
+        yield contrasts.timed(name, "step", ours, theirs, gain)
+    else:
+        yield from contrasts.plain(name, "step", "seconds", ours, theirs)
+
+
+def guard(before: Tuning, after: Tuning) -> Guard | None:
+    """Whether the command as it is still learns the same, as a tuning asks it of a recipe."""
+    ours, theirs = _through(before.baseline_runs), _through(after.baseline_runs)
+    if not any(run.losses for run in ours) or not any(run.losses for run in theirs):
+        return None
+    return guarding.check(
+        [run.losses for run in ours if not run.seed],
+        [run.losses for run in theirs if not run.seed],
+        [run.losses for run in ours if run.seed],
+    )
+
+
+# Words ---------------------------------------------------------------------------------------
+
+
+def summary(before: Tuning, after: Tuning) -> str:
+    said = [_told("As it is", before.baseline_runs, after.baseline_runs, as_is(before, after))]
+    if before.winner is None and after.winner is None:
+        said.append("Neither found a recipe that pays.")
+    elif before.winner is None or after.winner is None:
+        which = "second" if before.winner is None else "first"
+        said.append(f"Only the {which} found a recipe that pays.")
+    if before.winner is not None or after.winner is not None:
+        said.append(
+            _told("With what they found", _best(before), _best(after), tuned(before, after))
+        )
+    return " ".join(said)
+
+
+def _told(opening: str, before: Sequence[Run], after: Sequence[Run], gain: Speedup | None) -> str:
+    ours, theirs = (units.seconds(rows.step(runs)) for runs in (before, after))
+    told = profiles.told(gain, ours, theirs)
+    return f"{opening}: {told[0].lower()}{told[1:]}"
+
+
+def recipes(before: Tuning, after: Tuning) -> Iterator[Change]:
+    """What one recipe has and the other has not, or has with other settings."""
+    ours, theirs = _recipe(before), _recipe(after)
+    for name in dict.fromkeys([*ours, *theirs]):
+        if ours.get(name) != theirs.get(name):
+            yield Change(
+                name=f"recipe: {name}",
+                before=_settings(ours.get(name)),
+                after=_settings(theirs.get(name)),
+            )
+
+
+def _recipe(tuning: Tuning) -> dict[str, dict[str, Any]]:
+    return dict(Recipe(tuning.winner.recipe).changes) if tuning.winner is not None else {}
+
+
+def _settings(found: dict[str, Any] | None) -> str:
+    return wording.NOTHING if found is None else wording.settings(found) or "yes"
+
+
+def notes(before: Tuning, after: Tuning) -> Iterator[str]:
+    if before.goal != after.goal:
+        yield f"The first was tuned for {before.goal}, the second for {after.goal}."
+    for which, one in (("first", before), ("second", after)):
+        if not one.complete:
+            yield f"The {which} was stopped early."
