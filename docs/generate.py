@@ -25,6 +25,7 @@ for folder in (DOCS, ROOT / "src"):
 from generating import (  # noqa: E402
     agreement,
     answer_fields,
+    comparison_fields,
     false_positives,
     optimizations,
     overhead,
@@ -38,7 +39,7 @@ from generating import (  # noqa: E402
 )
 from generating.pages import Missing, replaced  # noqa: E402
 
-from hotlap import answers, records, tunings  # noqa: E402
+from hotlap import answers, comparisons, records, tunings  # noqa: E402
 
 FOLDERS = (rules.FOLDER, optimizations.FOLDER, studies.FOLDER)  # all pages in them are generated
 
@@ -69,6 +70,12 @@ def answer_tables() -> str:
     return tables.fields(answer_fields.FIELDS).rstrip()
 
 
+def comparison_tables() -> str:
+    tables.complete(comparisons, comparison_fields.FIELDS, without=set())
+    elsewhere = {tunings.Speedup: "tune.md", tunings.Guard: "tune.md"}
+    return tables.fields(comparison_fields.FIELDS, elsewhere=elsewhere).rstrip()
+
+
 def pages() -> dict[Path, str]:
     """Every page that is generated, or holds a generated part, as it should be."""
     wanted = {**dict(rules.made()), **dict(optimizations.made()), **dict(studies.made())}
@@ -76,6 +83,7 @@ def pages() -> dict[Path, str]:
         ("record.md", "fields", profile_tables()),
         ("tune.md", "fields", tuning_tables()),
         ("study.md", "fields", answer_tables()),
+        ("compare.md", "fields", comparison_tables()),
         ("tune.md", "false-positives", false_positives.sentences()),
         ("tune.md", "search", search.tables()),
         ("recipes.md", "settings", optimizations.settings_table()),

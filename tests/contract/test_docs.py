@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from hotlap import answers, tunings
+from hotlap import answers, comparisons, tunings
 from hotlap.api.tuning import TIMED
 from hotlap.cli import app
 from hotlap.optimizations import OPTIMIZATIONS
@@ -35,7 +35,7 @@ PAGES = sorted(
     + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-VERBS = ("profile", "tune", "run", "study", "report")
+VERBS = ("profile", "tune", "run", "study", "report", "compare")
 # Defaults that the code only comes to when it is called: what the page says instead of "none".
 WORDS = {
     ("profile", "--steps"): f"{Limits().steps:g}",
@@ -181,6 +181,13 @@ FIGURES = (
 @pytest.mark.parametrize("figure", FIGURES)
 def test_the_figures_of_tuning_are_those_of_the_code(figure: str) -> None:
     assert figure in " ".join(page("tune").split())
+
+
+def test_every_outcome_of_a_comparison_is_explained_and_no_others() -> None:
+    table = page("compare").partition("### Outcomes")[2].partition("## ")[0]
+    rows = re.findall(r"^\| ((?:`[a-z ]+`(?:, )?)+) \|", table, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([a-z ]+)`", row)]
+    assert sorted(named) == sorted(comparisons.OUTCOMES)
 
 
 def test_every_rule_has_its_page_in_the_index() -> None:

@@ -10,13 +10,14 @@ import hotlap
 import hotlap.data
 
 HEAVY = {"torch", "scipy", "plotly", "jinja2", "numpy", "pandas", "matplotlib"}
-VERBS = ("profile", "tune", "run", "study", "report")
+VERBS = ("profile", "tune", "run", "study", "report", "compare")
 
 
 def test_the_public_names_are_these_and_no_others():
     assert hotlap.__all__ == [
         "Answer",
         "CommandFailed",
+        "Comparison",
         "Finding",
         "HotlapError",
         "Interrupted",
@@ -28,6 +29,7 @@ def test_the_public_names_are_these_and_no_others():
         "UsageError",
         "Verdict",
         "__version__",
+        "compare",
         "load",
         "profile",
         "run",
@@ -113,6 +115,9 @@ def test_the_verbs_are_the_ones_with_a_help():
 
 
 def test_the_verbs_are_loaded_without_torch():
-    loaded, _ = loaded_by("import hotlap; hotlap.profile; hotlap.tune; hotlap.run; hotlap.study")
+    loaded, _ = loaded_by(
+        "import hotlap; hotlap.profile; hotlap.tune; hotlap.run; hotlap.study; "
+        "hotlap.compare; hotlap.Comparison"
+    )
     assert "hotlap.api" in loaded
     assert loaded & HEAVY == set()

@@ -121,12 +121,12 @@ def figures(pair: Pair) -> Iterator[Figure]:
 
 def _steps(pair: Pair) -> Iterator[Figure]:
     """The step; where it has other samples now, first what each of them takes."""
-    both = (pair.before, pair.after)
-    ours, theirs = map(pair.seconds, both)
+    ours, theirs = pair.seconds(pair.before), pair.seconds(pair.after)
     if not pair.other_steps:
         yield contrasts.timed("step", "step", ours, theirs, gain(pair))
         return
-    yield contrasts.timed("a sample", "step", *map(pair.cost, both), gain(pair))
+    costs = pair.cost(pair.before), pair.cost(pair.after)
+    yield contrasts.timed("a sample", "step", *costs, gain(pair))
     yield from contrasts.plain("step", "step", "seconds", ours, theirs)
 
 

@@ -62,7 +62,7 @@ def render_comparison(found: Comparison) -> str:
     sides = (("before", found.before), ("after", found.after))
     blocks = [
         f"**{_text(found.summary)}**",
-        _table(names, [_compared(line) for line in comparison.lines(found)]),
+        _table(names, [_compared(line, found.kind) for line in comparison.lines(found)]),
         _table(
             ("set in another way", "before", "after"),
             [(one.name, one.before, one.after) for one in found.changes],
@@ -75,9 +75,10 @@ def render_comparison(found: Comparison) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _compared(line: comparison.Line) -> tuple[str, ...]:
-    """A group that its figures' names do not show stands before them."""
-    name = f"{line.group}: {line.name}" if line.group not in ("step", "gain") else line.name
+def _compared(line: comparison.Line, kind: str) -> tuple[str, ...]:
+    """A group that its figures' names do not show stands before them: of a study, the column."""
+    plain = kind != "study" and line.group in ("step", "gain")
+    name = line.name if plain else f"{line.group}: {line.name}"
     return name, line.before, line.after, line.change, line.outcome
 
 
