@@ -15,6 +15,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "folder": "The folder of the run.",
         "verdict": "What bounds the step.",
         "findings": "What the rules found, in the order of the rules.",
+        "trace": "The file `--trace` wrote; null where none was asked for, or none could be made.",
         "step": "How long a step takes and what it trains on.",
         "phases": "The parts of a step by name: `input`, `transfer`, `forward`, `backward`, "
         "`optimizer`, `other`. All six are always there.",

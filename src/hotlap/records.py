@@ -266,6 +266,7 @@ class Profile(Record, frozen=True, kw_only=True):
     folder: str
     verdict: Verdict
     findings: tuple[Finding, ...]
+    trace: str | None = None  # where what torch.profiler saw is kept, if it was asked for
 
 
 Kind = TypeVar("Kind")

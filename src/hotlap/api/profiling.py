@@ -19,7 +19,7 @@ from hotlap.records import SCHEMA, Profile, Record
 from hotlap.rules import find
 from hotlap.rules.verdict import judge
 from hotlap.settings import Limits
-from hotlap.trials import measuring, merging, runner
+from hotlap.trials import measuring, merging, runner, traces
 from hotlap.trials.folder import RunFolder, TrialFolder
 from hotlap.trials.measuring import Where
 from hotlap.trials.output import ending
@@ -37,6 +37,7 @@ def profile(
     out: str | os.PathLike[str] | None = None,
     in_place: bool = False,
     keep: bool = False,
+    trace: str | os.PathLike[str] | None = None,
     warn: Callable[[str], None] = lambda text: None,
     progress: Callable[[dict[str, Any]], None] = lambda state: None,
 ) -> Profile:
@@ -48,6 +49,8 @@ def profile(
     timeout: give up when no step comes for so many seconds (600).
     out: the folder for runs (./.hotlap).
     in_place: let the command write where it always does; keep: keep what it wrote in the run.
+    trace: write what torch.profiler saw of a few steps to this file, for Perfetto or TensorBoard
+        (compressed if it ends in .gz).
     warn, progress: called with a sentence, and with the state of the run ten times a second.
 
     Raises `UsageError`, `CommandFailed`, `NothingMeasured` or `Interrupted`.
@@ -58,8 +61,15 @@ def profile(
     run = RunFolder.new("profile", out=Path(out) if out is not None else None)
     trial = run.trial("baseline")
     where = Where(
-        words=words, working=working, in_place=in_place, keep=keep, warn=warn, progress=progress
+        words=words,
+        working=working,
+        in_place=in_place,
+        keep=keep,
+        trace=trace is not None,
+        warn=warn,
+        progress=progress,
     )
+    trials = [trial]
     try:
         measured = measuring.measure(where, trial, limits, recipe=Recipe())
     except UsageError:
@@ -71,11 +81,13 @@ def profile(
     interrupted = outcome.stopped == "interrupted"
     if _ended_early(record, outcome) and not in_place:
         again = run.trial("again")
+        trials.append(again)
         silent = replace(where, keep=False, warn=lambda text: None)
         second = measuring.measure(silent, again, replace(limits, brief=True), recipe=Recipe())
         interrupted = second.outcome.stopped == "interrupted"
         record = merging.complete(record, second.raws)
-    result = conclude(record, words, run)
+    kept = _bring_trace(trials, record, Path(trace), warn) if trace is not None else None
+    result = conclude(record, words, run, trace=kept)
     records.save(result, run.result)
     if interrupted:
         raise Interrupted(
@@ -90,6 +102,22 @@ def profile(
             profile=result,
         )
     return result
+
+
+def _bring_trace(
+    trials: Sequence[TrialFolder], record: Record, target: Path, warn: Callable[[str], None]
+) -> str | None:
+    """Where it is; None where there is none, which is told."""
+    found = traces.found(trials, record.ranks)
+    if found is not None:
+        traces.bring(found, target)
+        for trial in trials:
+            remove_tree(trial.traces)
+        return str(target)
+    seen = record.kernels
+    reason = seen.problem if seen else "it ended before torch.profiler had seen a whole step of it"
+    warn(f"There is no trace of the command: {reason or 'it could not be written'}.")
+    return None
 
 
 def as_words(command: str | Sequence[str]) -> list[str]:
@@ -136,7 +164,9 @@ def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) 
     return chosen
 
 
-def conclude(record: Record, words: list[str], run: RunFolder) -> Profile:
+def conclude(
+    record: Record, words: list[str], run: RunFolder, *, trace: str | None = None
+) -> Profile:
     verdict = judge(record)
     fields = {name: getattr(record, name) for name in Record.__struct_fields__}
     return Profile(
@@ -147,6 +177,7 @@ def conclude(record: Record, words: list[str], run: RunFolder) -> Profile:
         folder=str(run.path),
         verdict=verdict,
         findings=find(record, verdict),
+        trace=trace,
         **fields,
     )
 

@@ -48,13 +48,18 @@ def profile(
     ] = None,
     json: Json = None,
     out: Out = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Write a few steps to this file, for Perfetto or TensorBoard."),
+    ] = None,
     in_place: InPlace = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the files the command wrote in the run's folder.")
     ] = False,
 ) -> None:
-    if json is not None:
-        check_writable(json)
+    for option, path in (("--json", json), ("--trace", trace)):
+        if path is not None:
+            check_writable(path, option=option)
     try:
         with live() as show:
             result = api.profile(
@@ -65,6 +70,7 @@ def profile(
                 out=out,
                 in_place=in_place,
                 keep=keep,
+                trace=trace,
                 warn=warn,
                 progress=show,
             )

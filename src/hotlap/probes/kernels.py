@@ -11,6 +11,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from hotlap.probes.timeline import name_gaps
@@ -28,7 +29,8 @@ _COLLECTIVES = ("gloo:", "nccl:", "c10d::", "nccl")
 
 
 class KernelProbe:
-    def __init__(self, torch: Any, device: Any) -> None:
+    def __init__(self, torch: Any, device: Any, trace: Path | None = None) -> None:
+        self._trace = trace
         activities = [torch.profiler.ProfilerActivity.CPU]
         if device is not None:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
@@ -62,7 +64,18 @@ class KernelProbe:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._profiler.stop()
-        return summarize_what_fits(self._profiler.profiler.kineto_results.events(), steps)
+        found = summarize_what_fits(self._profiler.profiler.kineto_results.events(), steps)
+        if self._trace is not None:
+            self._save(self._trace)
+        return found
+
+    def _save(self, trace: Path) -> None:
+        """What was seen, for those who want to look for themselves; whole or not at all."""
+        unfinished = trace.with_name(f".{trace.name}")
+        with contextlib.suppress(Exception):  # a full disk: the sums are there all the same
+            trace.parent.mkdir(parents=True, exist_ok=True)
+            self._profiler.export_chrome_trace(str(unfinished))
+            unfinished.replace(trace)
 
 
 def summarize_what_fits(raw: list[Any], steps: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from hotlap.probes import writing
 from hotlap.probes.events import Events
 from hotlap.probes.kernels import KernelProbe
 from hotlap.probes.memory import MemoryProbe
@@ -182,9 +183,11 @@ class Passes:
             self.kernels = {"steps": 0, "problem": "the script uses torch.profiler itself"}
             return
         self._doors.open(self._recorder.ledger.nowhere)
+        wanted = self._recorder.settings.get("trace")
+        trace = writing.trace(self._recorder.folder, self._recorder.pid) if wanted else None
         self.profiling = True
         try:
-            self._kernels = KernelProbe(self._torch, self._device)
+            self._kernels = KernelProbe(self._torch, self._device, trace)
         finally:
             self.profiling = False
 

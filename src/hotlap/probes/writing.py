@@ -11,6 +11,7 @@ from typing import Any
 RECORDS = "records"
 PROGRESS = "progress"
 SEEN = "seen"
+TRACES = "traces"
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -39,6 +40,11 @@ def record(folder: Path, pid: int, content: dict[str, Any]) -> None:
 
 def progress(folder: Path, pid: int, content: dict[str, Any]) -> None:
     write(folder / PROGRESS / f"{pid}.json", content)
+
+
+def trace(folder: Path, pid: int) -> Path:
+    """Where torch.profiler writes what it saw."""
+    return folder / TRACES / f"{pid}.json"
 
 
 def seen(folder: Path, pid: int, content: dict[str, Any]) -> None:

@@ -44,8 +44,15 @@ def render(profile: Profile) -> RenderableType:
         _facts(profile),
         *_findings(profile),
         Text(f"kept in {short(profile.folder)}, with the command's output.log", style="dim"),
+        _trace(profile),
     ]
     return Padding(Group(*[part for part in parts if part is not None]), (1, 1, 0, 2), expand=False)
+
+
+def _trace(profile: Profile) -> Text | None:
+    if profile.trace is None:
+        return None
+    return Text(f"trace in {profile.trace}, for ui.perfetto.dev or TensorBoard", style="dim")
 
 
 def _title(profile: Profile) -> Text:

@@ -12,6 +12,7 @@
     records/<pid>.json         what each training process measured
     progress/<pid>.json        how far it is
     seen/<pid>.json            torch was imported there
+    traces/<pid>.json          the steps that torch.profiler saw, where they were asked for
     figures.json epochs.jsonl  what a study's cell answered, what its workload logged
     writes-N/ scratch-N/       what the command wrote (overlay), gone unless kept
     diverted/                  saves that were led here
@@ -48,6 +49,7 @@ class TrialFolder:
         self.records = path / writing.RECORDS
         self.progress = path / writing.PROGRESS
         self.seen = path / writing.SEEN
+        self.traces = path / writing.TRACES
         self.diverted = path / "diverted"
         self.figures = path / "figures.json"
         self.epochs = path / "epochs.jsonl"

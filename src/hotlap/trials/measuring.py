@@ -42,6 +42,7 @@ class Where:
     working: Path
     in_place: bool = False
     keep: bool = False
+    trace: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     warn: Callable[[str], None] = lambda text: None
     progress: runner.Progress = lambda state: None
@@ -83,6 +84,7 @@ def measure(
             working=where.working,
             in_place=where.in_place,
             losses=losses,
+            trace=where.trace,
             changes=changes,
             warn=where.warn,
             progress=where.progress,

@@ -70,6 +70,7 @@ def run(
     working: Path,
     in_place: bool = False,
     losses: bool = False,
+    trace: bool = False,
     watch: bool = True,
     changes: Changes | None = None,
     warn: Callable[[str], None] = lambda text: None,
@@ -77,9 +78,9 @@ def run(
 ) -> Outcome:
     """Runs the command until it ends, has measured enough, or has to be stopped.
 
-    `losses` has the loss of every backward pass kept, which costs a clone a step; `changes` are
-    what a recipe does to the command. Without `watch` nothing is measured inside, and the limits'
-    time-out is for the whole command.
+    `losses` has the loss of every backward pass kept, which costs a clone a step; `trace` has what
+    torch.profiler saw written down; `changes` are what a recipe does to the command. Without
+    `watch` nothing is measured inside, and the limits' time-out is for the whole command.
     """
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
@@ -114,6 +115,7 @@ def run(
             covered["protected"],
             in_place=in_place,
             losses=losses,
+            trace=trace,
             watch=watch,
             changes=changes,
             started=started,
@@ -192,6 +194,7 @@ def _write_settings(
     *,
     in_place: bool,
     losses: bool,
+    trace: bool,
     watch: bool,
     changes: Changes | None,
     started: float,
@@ -204,6 +207,7 @@ def _write_settings(
         "diverted": str(folder.diverted),
         "in_place": in_place,
         "losses": losses,
+        "trace": trace,
         "watch": watch,
         "started": started,
     }

@@ -1,0 +1,68 @@
+"""Traces: the right one is found, and it is brought whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from hotlap.errors import RecordError
+from hotlap.records import Rank
+from hotlap.trials import traces
+from hotlap.trials.folder import TrialFolder
+
+
+def trial(path: Path, *pids: int) -> TrialFolder:
+    folder = TrialFolder(path)
+    folder.traces.mkdir(parents=True)
+    for pid in pids:
+        (folder.traces / f"{pid}.json").write_text(str(pid))
+    return folder
+
+
+def rank(number: int, pid: int) -> Rank:
+    return Rank(rank=number, pid=pid, steps=1, median_seconds=1.0, own_seconds=None)
+
+
+def test_the_first_ranks_comes_first_whatever_its_number(tmp_path: Path) -> None:
+    folder = trial(tmp_path / "a", 7, 9)
+    found = traces.found([folder], [rank(0, 9), rank(1, 7)])
+    assert found == folder.traces / "9.json"
+    assert traces.found([folder], [rank(0, 5), rank(1, 7)]) == folder.traces / "7.json"
+
+
+def test_a_run_without_one_leaves_it_to_the_next(tmp_path: Path) -> None:
+    empty, second = trial(tmp_path / "a"), trial(tmp_path / "b", 3)
+    assert traces.found([empty, second], []) == second.traces / "3.json"
+    assert traces.found([empty], []) is None
+    (empty.traces / ".4.json").write_text("unfinished")
+    assert traces.found([empty], []) is None
+
+
+def test_it_is_compressed_where_its_name_says_so(tmp_path: Path) -> None:
+    source = tmp_path / "1.json"
+    source.write_text("{}")
+    for name in ("t.json", "t.json.gz"):
+        traces.bring(source, tmp_path / name)
+    assert (tmp_path / "t.json").read_text() == "{}"
+    assert gzip.decompress((tmp_path / "t.json.gz").read_bytes()) == b"{}"
+
+
+def test_a_link_is_written_through_and_stays(tmp_path: Path) -> None:
+    source, real, link = tmp_path / "1.json", tmp_path / "real.json", tmp_path / "link.json"
+    source.write_text("new")
+    real.write_text("old")
+    link.symlink_to(real)
+    traces.bring(source, link)
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+def test_what_cannot_be_written_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "1.json"
+    source.write_text("{}")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RecordError, match="cannot be written"):
+        traces.bring(source, tmp_path / "folder")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["1.json", "folder"]
