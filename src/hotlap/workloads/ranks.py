@@ -30,9 +30,17 @@ class Ranks:
         return nn.parallel.DistributedDataParallel(model)
 
     def part(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """This process's share: as many for each, or one would wait for a batch nobody has."""
-        each = len(tensors[0]) // self.world
-        return tuple(one[self.rank :: self.world][:each] for one in tensors)
+        """This process's share: as many for each, or one would wait for a batch nobody has.
+
+        Dealt out at random, the same way by all: where labels come in turn, every second image
+        would be of half of the classes.
+        """
+        if self.world == 1:
+            return tensors
+        dealt = torch.randperm(len(tensors[0]), generator=torch.Generator().manual_seed(0))
+        each = len(dealt) // self.world
+        own = dealt[self.rank * each :][:each]
+        return tuple(one[own] for one in tensors)
 
     def summed(self, numbers: torch.Tensor) -> torch.Tensor:
         if self.together:

@@ -74,6 +74,7 @@ def main() -> None:
             schedule,
             precision,
             device=device,
+            samples=len(pairs),
             accumulate=given.accumulate,
             tell=tell,
         )

@@ -185,6 +185,13 @@ class Precision:
         found: AbstractContextManager[Any] = torch.autocast(self._device.type, self._dtype)
         return found
 
+    def step(self, optimizer: Any) -> bool:
+        """Whether it was taken: the scaler leaves one out where float16 was too small for it."""
+        before = self.scaler.get_scale()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+        return bool(self.scaler.get_scale() >= before)
+
 
 class Log:
     """What an epoch came to, as a line of JSON each; nothing where no file was asked for."""
@@ -258,10 +265,15 @@ def train_epoch(
     precision: Precision,
     *,
     device: torch.device,
+    samples: int,
     accumulate: int = 1,
     tell: Callable[[int, float, Any, Any], None] = lambda number, loss, outputs, targets: None,
 ) -> tuple[float, Clock]:
-    """The mean loss over all samples, and where the time went."""
+    """The mean loss over all samples, and where the time went.
+
+    `accumulate` batches make a step, whose gradient is the mean over all of their samples. The last
+    step of an epoch takes what is left of its `samples`.
+    """
     model.train()
     clock = Clock()
     total, count, last = 0.0, 0, len(batches)
@@ -271,14 +283,15 @@ def train_epoch(
         with precision.forward():
             outputs = model(inputs)
             loss = loss_of(outputs, targets)
-        begun = (number - 1) // accumulate * accumulate
-        precision.scaler.scale(loss / min(accumulate, last - begun)).backward()
+        size = len(targets)  # the last batch may be a smaller one
+        if (number - 1) % accumulate == 0:
+            together = min(accumulate * size, samples - count)
+        precision.scaler.scale(loss * (size / together)).backward()
         if number % accumulate == 0 or number == last:
-            precision.scaler.step(optimizer)
-            precision.scaler.update()
+            if precision.step(optimizer):
+                schedule.step()
             optimizer.zero_grad()
-            schedule.step()
-        mean, size = loss.item(), len(targets)
-        total, count = total + mean * size, count + size  # the last batch may be a smaller one
+        mean = loss.item()
+        total, count = total + mean * size, count + size
         tell(number, mean, outputs, targets)
     return total / max(1, count), clock

@@ -32,6 +32,17 @@ def test_shares_are_of_one_size_and_have_nothing_in_common():
     assert torch.equal(seconds, second * 10)
 
 
+def test_shares_are_of_all_classes_where_labels_come_in_turn():
+    labels = torch.arange(1000) % 10
+    for one in TWO:
+        assert one.part(labels)[0].bincount(minlength=10).min() > 30
+
+
+def test_one_process_has_all_of_it_in_its_order():
+    images = torch.arange(7)
+    assert Ranks(device=torch.device("cpu")).part(images)[0] is images
+
+
 def test_orders_of_processes_have_nothing_in_common():
     first, second = (set(sampler(one, list(range(10)), 0)) for one in TWO)
     assert not first & second

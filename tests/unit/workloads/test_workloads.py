@@ -12,6 +12,7 @@ import torch
 from hotlap.data import Cifar10
 from hotlap.errors import UsageError
 from hotlap.workloads import cifar, superres, training
+from hotlap.workloads.ranks import Ranks
 
 SMALL = "--samples 64 --epochs 1 --workers 0 --batch 16 --device cpu"
 EPOCH = re.compile(
@@ -78,6 +79,13 @@ def test_the_log_has_a_line_of_json_for_every_epoch(printed, tmp_path, module, m
         )
 
 
+def test_accuracies_are_of_what_all_processes_count(printed, monkeypatch, tmp_path):
+    monkeypatch.setattr(Ranks, "summed", lambda own, numbers: numbers * 0 + 16)
+    printed(cifar, f"{SMALL} --model resnet10 --width 8 --log {tmp_path / 'log'}")
+    told = json.loads((tmp_path / "log").read_text())
+    assert (told["train_accuracy"], told["test_accuracy"]) == (16 / 64, 16 / 16)
+
+
 def test_images_that_are_kept_are_the_ones_that_were_made(tmp_path):
     made = cifar.read("synthetic", True, 20, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["synthetic-train-20.tensors"]
@@ -121,6 +129,7 @@ def test_accumulating_steps_once_for_several_batches():
         schedule,
         training.Precision("fp32", torch.device("cpu")),
         device=torch.device("cpu"),
+        samples=12,
         accumulate=3,
     )
     assert len(steps) == 2
@@ -140,6 +149,7 @@ def test_the_loss_of_an_epoch_is_the_mean_over_its_samples(accumulate):
         training.schedule_of("constant", optimizer, 0.0, 3),
         training.Precision("fp32", torch.device("cpu")),
         device=torch.device("cpu"),
+        samples=17,
         accumulate=accumulate,
         tell=lambda number, loss, outputs, targets: told.append(loss),
     )
@@ -285,10 +295,53 @@ def test_what_is_left_of_an_epoch_makes_a_step_of_its_own():
         training.schedule_of("constant", optimizer, 1e-3, 3),
         training.Precision("fp32", torch.device("cpu")),
         device=torch.device("cpu"),
+        samples=5,
         accumulate=2,
     )
     assert len(taken) == training.steps_of(5, 2) == 3
     assert taken[2] == pytest.approx(taken[1], rel=0.05)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 3, 5])
+def test_a_step_is_of_the_mean_over_its_samples(accumulate):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    inputs, targets = torch.randn(19, 4), torch.randn(19, 2)  # batches of 8, 8 and 3
+    wanted, steps = [], 8 * accumulate
+    for some, of in zip(inputs.split(steps), targets.split(steps), strict=True):
+        loss = torch.nn.MSELoss()(model(some), of)
+        wanted.append(torch.autograd.grad(loss, model.weight)[0])
+    taken = []
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    optimizer.register_step_post_hook(lambda *told: taken.append(model.weight.grad.clone()))
+    training.train_epoch(
+        *(model, list(zip(inputs.split(8), targets.split(8), strict=True))),
+        *(torch.nn.MSELoss(), optimizer),
+        training.schedule_of("constant", optimizer, 0.0, 3),
+        training.Precision("fp32", torch.device("cpu")),
+        device=torch.device("cpu"),
+        samples=19,
+        accumulate=accumulate,
+    )
+    torch.testing.assert_close(taken, wanted)
+
+
+def test_a_step_that_overflows_does_not_move_the_schedule():
+    model, batches = torch.nn.Linear(2, 1), [(torch.ones(1, 2), torch.zeros(1, 1))] * 3
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    steps = []
+    optimizer.register_step_post_hook(lambda *told: steps.append(1))
+    schedule = training.schedule_of("cosine", optimizer, 1e-3, 3)
+    precision = training.Precision("fp16", torch.device("cpu"))
+    precision.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)
+    training.train_epoch(
+        *(model, batches, lambda outputs, targets: 1e5 * outputs.float().mean()),
+        *(optimizer, schedule, precision),
+        device=torch.device("cpu"),
+        samples=3,
+    )
+    assert len(steps) < 3
+    assert schedule.last_epoch == len(steps)
 
 
 def test_super_resolution_takes_a_plain_folder_and_so_many_of_it(printed, tmp_path):
