@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
+from hotlap.errors import UsageError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
@@ -52,17 +54,31 @@ def join(device: str) -> Ranks:
     """The group that WORLD_SIZE tells of: over NCCL with a GPU each, over gloo on a CPU."""
     if "WORLD_SIZE" not in os.environ:
         return Ranks(device=torch.device(device))
-    kind = torch.device(device).type
-    own = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0"))) if kind == "cuda" else device
-    if kind == "cuda":
+    own = torch.device(device)
+    if own.type == "cuda":
+        own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        _check_gpu(own)
         torch.cuda.set_device(own)
-    distributed.init_process_group("nccl" if kind == "cuda" else "gloo")
+    try:
+        distributed.init_process_group("nccl" if own.type == "cuda" else "gloo")
+    except ValueError as problem:  # torchrun sets all of them
+        reason = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but: {problem}."
+        raise UsageError(f"{reason} Start it with torchrun, or unset WORLD_SIZE.") from problem
     return Ranks(
-        device=torch.device(own),
+        device=own,
         rank=distributed.get_rank(),
         world=distributed.get_world_size(),
         together=True,
     )
+
+
+def _check_gpu(own: torch.device) -> None:
+    there = torch.cuda.device_count()
+    if own.index >= there:
+        raise UsageError(
+            f"Process {own.index} has no GPU: this machine has {there}. Start as many processes as"
+            f" there are GPUs: torchrun --nproc-per-node {there}"
+        )
 
 
 def leave(ranks: Ranks) -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from hotlap.errors import UsageError
 from hotlap.workloads.ranks import Ranks, join, sampler
 
 TWO = [Ranks(device=torch.device("cpu"), rank=rank, world=2, together=True) for rank in range(2)]
@@ -21,6 +22,22 @@ def test_one_process_is_left_as_it_is(monkeypatch):
     assert alone.wrapped(model) is model
     assert sampler(alone, [1, 2, 3], 0) is None
     assert alone.summed(torch.ones(1)).tolist() == [1]
+
+
+def test_a_world_without_the_rest_of_it_is_a_sentence(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match=r"WORLD_SIZE is 2, but: .*RANK.* Start it with torchrun"):
+        join("cpu")
+
+
+def test_a_process_without_a_gpu_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UsageError, match=r"Process 3 has no GPU: this machine has 2\."):
+        join("cuda")
 
 
 def test_shares_are_of_one_size_and_have_nothing_in_common():
