@@ -55,7 +55,10 @@ def in_tar(path: Path, classes: Sequence[str]) -> dict[str, Shots]:
             _finish(tar.fileobj)
     except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
         reason = CUT if isinstance(problem, EOFError) else problem
-        raise ImageError(f"{path} cannot be read as a tar: {reason}. Fetch it again.") from problem
+        raise ImageError(
+            f"{path} cannot be read as a tar: {reason}. Fetch it again; of another kind of archive,"
+            " give the folder it is unpacked to."
+        ) from problem
     return _sorted(path, classes, list(held), held.__getitem__)
 
 
@@ -91,20 +94,23 @@ def _finish(stream: Any) -> None:
 
 
 def in_folder(path: Path, classes: Sequence[str]) -> dict[str, Shots]:
-    names = [
-        str(file.relative_to(path))
-        for split in SPLITS
-        for file in (path / split).glob("*/*")
-        if _is_shot(str(file.relative_to(path)))
-    ]
-
     def read(name: str) -> bytes:
         try:
             return (path / name).read_bytes()
         except OSError as problem:
             raise ImageError(f"{path / name} cannot be read: {problem.strerror}.") from problem
 
-    return _sorted(path, classes, names, read)
+    return _sorted(path, classes, names_in_folder(path), read)
+
+
+def names_in_folder(path: Path) -> list[str]:
+    """Also of what is linked to from there."""
+    return [
+        name
+        for split in SPLITS
+        for file in (path / split).glob("*/*")
+        if _is_shot(name := str(file.relative_to(path)))
+    ]
 
 
 def _is_shot(name: str) -> bool:

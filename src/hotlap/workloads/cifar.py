@@ -203,6 +203,7 @@ def train(given: argparse.Namespace, own: Ranks) -> None:
             schedule,
             precision,
             device=device,
+            samples=count,
             accumulate=given.accumulate,
             tell=tell,
         )
@@ -218,7 +219,7 @@ def train(given: argparse.Namespace, own: Ranks) -> None:
         log.add(
             epoch=epoch + 1,
             loss=loss,
-            train_accuracy=int(hits) / max(1, count),
+            train_accuracy=int(own.summed(hits)) / max(1, count * own.world),
             test_accuracy=right,
             **times,
         )

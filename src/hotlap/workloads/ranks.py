@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
+from hotlap.errors import UsageError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
@@ -30,9 +32,17 @@ class Ranks:
         return nn.parallel.DistributedDataParallel(model)
 
     def part(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """This process's share: as many for each, or one would wait for a batch nobody has."""
-        each = len(tensors[0]) // self.world
-        return tuple(one[self.rank :: self.world][:each] for one in tensors)
+        """This process's share: as many for each, or one would wait for a batch nobody has.
+
+        Dealt out at random, the same way by all: where labels come in turn, every second image
+        would be of half of the classes.
+        """
+        if self.world == 1:
+            return tensors
+        dealt = torch.randperm(len(tensors[0]), generator=torch.Generator().manual_seed(0))
+        each = len(dealt) // self.world
+        own = dealt[self.rank * each :][:each]
+        return tuple(one[own] for one in tensors)
 
     def summed(self, numbers: torch.Tensor) -> torch.Tensor:
         if self.together:
@@ -44,17 +54,31 @@ def join(device: str) -> Ranks:
     """The group that WORLD_SIZE tells of: over NCCL with a GPU each, over gloo on a CPU."""
     if "WORLD_SIZE" not in os.environ:
         return Ranks(device=torch.device(device))
-    kind = torch.device(device).type
-    own = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0"))) if kind == "cuda" else device
-    if kind == "cuda":
+    own = torch.device(device)
+    if own.type == "cuda":
+        own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        _check_gpu(own)
         torch.cuda.set_device(own)
-    distributed.init_process_group("nccl" if kind == "cuda" else "gloo")
+    try:
+        distributed.init_process_group("nccl" if own.type == "cuda" else "gloo")
+    except ValueError as problem:  # torchrun sets all of them
+        reason = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but: {problem}."
+        raise UsageError(f"{reason} Start it with torchrun, or unset WORLD_SIZE.") from problem
     return Ranks(
-        device=torch.device(own),
+        device=own,
         rank=distributed.get_rank(),
         world=distributed.get_world_size(),
         together=True,
     )
+
+
+def _check_gpu(own: torch.device) -> None:
+    there = torch.cuda.device_count()
+    if own.index >= there:
+        raise UsageError(
+            f"Process {own.index} has no GPU: this machine has {there}. Start as many processes as"
+            f" there are GPUs: torchrun --nproc-per-node {there}"
+        )
 
 
 def leave(ranks: Ranks) -> None:

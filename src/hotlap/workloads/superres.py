@@ -7,6 +7,7 @@ stands for, and how long loading, training and all of it took.
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,16 @@ def main() -> None:
     given = parser.parse_args()
     if given.crop % given.scale:
         parser.error(f"--crop {given.crop} is no multiple of --scale {given.scale}")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        parser.error("one process trains super resolution; start it without torchrun")
     if given.data == "download" and not Path(given.data).exists():
         parser.error("--data download is of cifar alone; give a folder of images")
     if given.data == "synthetic" and given.crop > SIDE:
         parser.error(f"--crop {given.crop} does not fit into images of {SIDE} x {SIDE}")
     torch.manual_seed(given.seed)
     device = torch.device(given.device)
-    pairs = Pairs(read(given.data, given.samples), scale=given.scale, crop=given.crop)
+    images = read(given.data, given.samples)
+    pairs = Pairs(images, scale=given.scale, crop=given.crop, seed=given.seed)
     loader = DataLoader(pairs, given.batch, shuffle=True, num_workers=given.workers)
     model = SRResNet(given.scale, blocks=given.blocks).to(device)
     lr = training.learning_rate(given)
@@ -74,6 +78,7 @@ def main() -> None:
             schedule,
             precision,
             device=device,
+            samples=len(pairs),
             accumulate=given.accumulate,
             tell=tell,
         )

@@ -33,16 +33,20 @@ RATES = {"sgd": 0.1, "nesterov": 0.1, "adagrad": 0.01, "adadelta": 1.0}
 USUAL_RATE = 1e-3
 SCHEDULES = ("onecycle", "cosine", "constant")
 PRECISIONS = ("fp32", "bf16", "fp16")
+MOST = 2**31 - 1
+DESERTED = 141  # as a shell calls the end by SIGPIPE
 SEEDS = 2**62  # torch takes twice as many; processes add their rank
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """For an option: a whole number that is not smaller."""
+    """For an option: a whole number that is not smaller, nor larger than anything can be."""
 
     def number(text: str) -> int:
         value = int(text)
         if value < least:
             raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+        if value > MOST:
+            raise argparse.ArgumentTypeError(f"{value} is more than {MOST}")
         return value
 
     return number
@@ -58,8 +62,8 @@ def rate(text: str) -> float:
 def device(text: str) -> str:
     try:
         nowhere = torch.empty(0, device=text).is_meta
-    except (RuntimeError, AssertionError) as problem:
-        reason = str(problem).splitlines()[0]
+    except (RuntimeError, AssertionError, ImportError) as problem:
+        reason = str(problem).splitlines()[0].partition(". ")[0]
         raise argparse.ArgumentTypeError(f"{text} cannot be used: {reason}") from None
     if nowhere:
         raise argparse.ArgumentTypeError(f"{text} cannot be used: it holds no numbers")
@@ -113,6 +117,12 @@ def command(main: Callable[[], None]) -> None:
     """Runs it as a script: what the user can set right is a sentence, not a traceback."""
     try:
         main()
+    except KeyboardInterrupt:
+        sys.excepthook = lambda *told: None  # the signal still ends it: a shell's loop ends, too
+        raise
+    except BrokenPipeError:  # whoever read along has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DESERTED)
     except HotlapError as problem:
         print(_sentence(problem), file=sys.stderr)
         sys.exit(problem.exit_code)
@@ -184,6 +194,13 @@ class Precision:
             return nullcontext()
         found: AbstractContextManager[Any] = torch.autocast(self._device.type, self._dtype)
         return found
+
+    def step(self, optimizer: Any) -> bool:
+        """Whether it was taken: the scaler leaves one out where float16 was too small for it."""
+        before = self.scaler.get_scale()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+        return bool(self.scaler.get_scale() >= before)
 
 
 class Log:
@@ -258,10 +275,15 @@ def train_epoch(
     precision: Precision,
     *,
     device: torch.device,
+    samples: int,
     accumulate: int = 1,
     tell: Callable[[int, float, Any, Any], None] = lambda number, loss, outputs, targets: None,
 ) -> tuple[float, Clock]:
-    """The mean loss over all samples, and where the time went."""
+    """The mean loss over all samples, and where the time went.
+
+    `accumulate` batches make a step, whose gradient is the mean over all of their samples. The last
+    step of an epoch takes what is left of its `samples`.
+    """
     model.train()
     clock = Clock()
     total, count, last = 0.0, 0, len(batches)
@@ -271,14 +293,15 @@ def train_epoch(
         with precision.forward():
             outputs = model(inputs)
             loss = loss_of(outputs, targets)
-        begun = (number - 1) // accumulate * accumulate
-        precision.scaler.scale(loss / min(accumulate, last - begun)).backward()
+        size = len(targets)  # the last batch may be a smaller one
+        if (number - 1) % accumulate == 0:
+            together = min(accumulate * size, samples - count)
+        precision.scaler.scale(loss * (size / together)).backward()
         if number % accumulate == 0 or number == last:
-            precision.scaler.step(optimizer)
-            precision.scaler.update()
+            if precision.step(optimizer):
+                schedule.step()
             optimizer.zero_grad()
-            schedule.step()
-        mean, size = loss.item(), len(targets)
-        total, count = total + mean * size, count + size  # the last batch may be a smaller one
+        mean = loss.item()
+        total, count = total + mean * size, count + size
         tell(number, mean, outputs, targets)
     return total / max(1, count), clock

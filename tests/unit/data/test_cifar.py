@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import random
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def test_a_tar_of_jpegs_that_is_cut_anywhere_is_refused(
         end - 1,
     ):
         path.write_bytes(whole[: min(length, end - 1)])
-        with pytest.raises(ImageError, match=r"as a tar: .* Fetch it again\."):
+        with pytest.raises(ImageError, match=r"as a tar: .* Fetch it again;"):
             in_tar(path, CLASSES)
     path.write_bytes(whole[: end - 1])
     with pytest.raises(
@@ -279,6 +280,43 @@ def test_a_changed_folder_is_decoded_again(tmp_path: Path) -> None:
     assert len(Cifar10.from_jpegs(source, cache=tmp_path / "cache")) == 20
     (source / "train/cat/0002.jpg").write_bytes(jpeg((1, 2, 3)))
     assert len(Cifar10.from_jpegs(source, cache=tmp_path / "cache")) == 21
+
+
+def test_a_change_behind_a_link_is_decoded_again(tmp_path: Path) -> None:
+    source, elsewhere = tmp_path / "source", tmp_path / "elsewhere"
+    for name, content in jpeg_files().items():
+        (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
+        (elsewhere / name).write_bytes(content)
+    source.mkdir()
+    for split in ("train", "test"):
+        (source / split).symlink_to(elsewhere / split)
+    assert len(Cifar10.from_jpegs(source, cache=tmp_path / "cache")) == 20
+    (elsewhere / "train/cat/0002.jpg").write_bytes(jpeg((1, 2, 3)))
+    assert len(Cifar10.from_jpegs(source, cache=tmp_path / "cache")) == 21
+    (source / ".lock").symlink_to("nowhere")  # what is no image is not looked at
+    assert len(Cifar10.from_jpegs(source, cache=tmp_path / "cache")) == 21
+
+
+def test_what_was_kept_of_a_tar_before_its_end_was_looked_for_is_not_taken(
+    jpegs: Path, tmp_path: Path
+) -> None:
+    digest = hashlib.sha256(jpegs.read_bytes()).hexdigest()  # what it was called by then
+    made = {
+        f"{split}_{name}": torch.zeros(shape, dtype=torch.uint8)
+        for split in ("train", "test")
+        for name, shape in {"images": (1, *cifar.SHAPE), "labels": (1,)}.items()
+    }
+    stored.write(tmp_path / f"cifar10-jpegs-{digest[:16]}.tensors", made, about=digest)
+    same_as_made(Cifar10.from_jpegs(jpegs, cache=tmp_path), train=True)
+
+
+def test_another_kind_of_archive_is_to_be_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "it.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in jpeg_files().items():
+            packed.writestr(name, content)
+    with pytest.raises(ImageError, match="give the folder it is unpacked to"):
+        Cifar10.from_jpegs(path)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from hotlap.errors import UsageError
 from hotlap.workloads.ranks import Ranks, join, sampler
 
 TWO = [Ranks(device=torch.device("cpu"), rank=rank, world=2, together=True) for rank in range(2)]
@@ -23,6 +24,22 @@ def test_one_process_is_left_as_it_is(monkeypatch):
     assert alone.summed(torch.ones(1)).tolist() == [1]
 
 
+def test_a_world_without_the_rest_of_it_is_a_sentence(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match=r"WORLD_SIZE is 2, but: .*RANK.* Start it with torchrun"):
+        join("cpu")
+
+
+def test_a_process_without_a_gpu_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UsageError, match=r"Process 3 has no GPU: this machine has 2\."):
+        join("cuda")
+
+
 def test_shares_are_of_one_size_and_have_nothing_in_common():
     images, labels = torch.arange(7), torch.arange(7) * 10
     (first, firsts), (second, seconds) = (one.part(images, labels) for one in TWO)
@@ -30,6 +47,17 @@ def test_shares_are_of_one_size_and_have_nothing_in_common():
     assert not set(first.tolist()) & set(second.tolist())
     assert torch.equal(firsts, first * 10)
     assert torch.equal(seconds, second * 10)
+
+
+def test_shares_are_of_all_classes_where_labels_come_in_turn():
+    labels = torch.arange(1000) % 10
+    for one in TWO:
+        assert one.part(labels)[0].bincount(minlength=10).min() > 30
+
+
+def test_one_process_has_all_of_it_in_its_order():
+    images = torch.arange(7)
+    assert Ranks(device=torch.device("cpu")).part(images)[0] is images
 
 
 def test_orders_of_processes_have_nothing_in_common():

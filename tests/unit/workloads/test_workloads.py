@@ -1,9 +1,11 @@
 """The scripts that are tuned: every option does something, and what they print can be read."""
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 from hotlap.data import Cifar10
 from hotlap.errors import UsageError
 from hotlap.workloads import cifar, superres, training
+from hotlap.workloads.ranks import Ranks
 
 SMALL = "--samples 64 --epochs 1 --workers 0 --batch 16 --device cpu"
 EPOCH = re.compile(
@@ -78,6 +81,13 @@ def test_the_log_has_a_line_of_json_for_every_epoch(printed, tmp_path, module, m
         )
 
 
+def test_accuracies_are_of_what_all_processes_count(printed, monkeypatch, tmp_path):
+    monkeypatch.setattr(Ranks, "summed", lambda own, numbers: numbers * 0 + 16)
+    printed(cifar, f"{SMALL} --model resnet10 --width 8 --log {tmp_path / 'log'}")
+    told = json.loads((tmp_path / "log").read_text())
+    assert (told["train_accuracy"], told["test_accuracy"]) == (16 / 64, 16 / 16)
+
+
 def test_images_that_are_kept_are_the_ones_that_were_made(tmp_path):
     made = cifar.read("synthetic", True, 20, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["synthetic-train-20.tensors"]
@@ -94,85 +104,15 @@ def test_a_few_of_the_images_are_of_all_classes(monkeypatch):
     assert len(cifar.read("somewhere", True, 1000)[0]) == 100
 
 
-@pytest.mark.parametrize("name", training.OPTIMIZERS)
-def test_every_optimizer_takes_a_step(name):
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 1)
-    optimizer = training.OPTIMIZERS[name](model.parameters(), 0.01)
-    before = model.weight.clone()
-    model(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
-    assert not torch.equal(model.weight, before)
-
-
-def test_accumulating_steps_once_for_several_batches():
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    steps = []
-    optimizer.register_step_post_hook(lambda *told: steps.append(1))
-    schedule = training.schedule_of("constant", optimizer, 0.1, 4)
-    batches = [(torch.ones(2, 4), torch.zeros(2, 2))] * 6
-    training.train_epoch(
-        model,
-        batches,
-        torch.nn.MSELoss(),
-        optimizer,
-        schedule,
-        training.Precision("fp32", torch.device("cpu")),
-        device=torch.device("cpu"),
-        accumulate=3,
-    )
-    assert len(steps) == 2
-
-
-@pytest.mark.parametrize("accumulate", [1, 2, 3])
-def test_the_loss_of_an_epoch_is_the_mean_over_its_samples(accumulate):
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), 0.0)
-    inputs, targets = torch.randn(17, 4), torch.randn(17, 2)
-    told = []
-    loss, _ = training.train_epoch(
-        *(model, list(zip(inputs.split(8), targets.split(8), strict=True))),
-        torch.nn.MSELoss(),
-        optimizer,
-        training.schedule_of("constant", optimizer, 0.0, 3),
-        training.Precision("fp32", torch.device("cpu")),
-        device=torch.device("cpu"),
-        accumulate=accumulate,
-        tell=lambda number, loss, outputs, targets: told.append(loss),
-    )
-    assert loss == pytest.approx(torch.nn.MSELoss()(model(inputs), targets).item(), rel=1e-5)
-    assert told[2] == pytest.approx(torch.nn.MSELoss()(model(inputs[16:]), targets[16:]).item())
-
-
-def test_starting_what_loads_is_waiting(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-
-    class Slow:
-        def __iter__(self):
-            now[0] += 5
-            return self.batches()
-
-        def batches(self):
-            for number in range(2):
-                now[0] += 1
-                yield number
-
-    clock = training.Clock()
-    for _ in clock.waiting(Slow()):
-        now[0] += 10
-    assert clock.read() == {"loading_seconds": 7, "training_seconds": 20, "total_seconds": 27}
-
-
 @pytest.mark.parametrize(
     ("module", "words", "said"),
     [
         (cifar, "--epochs 0", "--epochs: 0 is less than 1"),
         (cifar, "--accumulate 0", "--accumulate: 0 is less than 1"),
         (cifar, "--workers -1", "--workers: -1 is less than 0"),
+        (cifar, "--samples 3000000000", "--samples: 3000000000 is more than 2147483647"),
+        (cifar, "--batch 99999999999999999999", "99999999999999999999 is more than"),
+        (cifar, "--device hpu", "--device: hpu cannot be used: "),
         (cifar, "--lr -0.1", "--lr: -0.1 is no learning rate"),
         (cifar, "--lr nan", "--lr: nan is no learning rate"),
         (cifar, "--model resnet19", "invalid choice: 'resnet19'"),
@@ -236,6 +176,62 @@ def test_an_image_that_is_too_small_is_a_sentence(printed, capsys, tmp_path, wor
     )
 
 
+def test_pieces_of_images_follow_from_the_seed(printed, tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    for number in range(4):
+        made = Image.effect_noise((64, 64), 100).convert("RGB")
+        made.save(tmp_path / f"{number}.png")
+    asked = []
+
+    class Noted(superres.Pairs):
+        def __init__(self, images, **more):
+            super().__init__(images, **more)
+            asked.append(self[0][1])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(superres, "Pairs", Noted)
+        for seed in (1, 1, 2):
+            printed(superres, f"{SMALL} --blocks 1 --data {tmp_path} --seed {seed}")
+    assert torch.equal(asked[0], asked[1])
+    assert not torch.equal(asked[0], asked[2])
+
+
+def test_super_resolution_is_not_trained_by_several_processes(printed, capsys, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "start it without torchrun" in sentence(printed, capsys, superres, "--blocks 1")
+
+
+def started(words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "hotlap.workloads.cifar", *f"{SMALL} {words}".split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+ENDLESS = "--model resnet10 --width 8 --epochs 10000"
+
+
+def test_a_keyboard_interrupt_ends_it_without_a_traceback():
+    training_process = started(ENDLESS)
+    training_process.stdout.readline()
+    training_process.send_signal(signal.SIGINT)
+    _, said = training_process.communicate(timeout=60)
+    assert said == ""
+    assert training_process.returncode == -signal.SIGINT
+
+
+def test_output_that_nobody_reads_on_ends_it_without_a_traceback():
+    training_process = started(ENDLESS)
+    with training_process:
+        training_process.stdout.readline()
+        training_process.stdout.close()
+        assert training_process.stderr.read() == ""
+    assert training_process.returncode == training.DESERTED
+
+
 def test_a_download_that_fails_leaves_no_empty_folder(monkeypatch, tmp_path):
     def fail(folder, *, train):
         folder.mkdir(exist_ok=True)
@@ -252,43 +248,12 @@ def test_a_download_that_fails_leaves_no_empty_folder(monkeypatch, tmp_path):
     assert (tmp_path / "data").is_dir()
 
 
-def test_looking_whether_a_log_can_be_written_changes_nothing(tmp_path):
-    new, old, link = (tmp_path / name for name in ("new", "old", "link"))
-    old.write_text("figures")
-    link.symlink_to(tmp_path / "elsewhere")
-    for path in (new, old, link):
-        assert training.file(str(path)) == path
-    assert sorted(tmp_path.iterdir()) == [link, old]
-    assert old.read_text() == "figures"
-
-
-def test_a_log_on_a_full_disk_is_a_sentence():
-    with pytest.raises(UsageError, match="/dev/full cannot be written: No space left on device"):
-        training.Log(Path("/dev/full"), torch.device("cpu")).add(epoch=1)
-
-
 def test_a_learning_rate_of_zero_is_one(printed):
     words = f"{SMALL} --model resnet10 --width 8 --schedule constant --lr 0 --norm none"
     first, second = (printed(cifar, f"{words} --epochs {epochs}") for epochs in (1, 2))
     assert re.findall(r"test accuracy ([\d.]+%)", second) == 2 * re.findall(
         r"test accuracy ([\d.]+%)", first
     )
-
-
-def test_what_is_left_of_an_epoch_makes_a_step_of_its_own():
-    model, batches = torch.nn.Linear(2, 1), [(torch.ones(1, 2), torch.zeros(1, 1))] * 5
-    taken = []
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    optimizer.register_step_post_hook(lambda *told: taken.append(float(model.weight.grad.norm())))
-    training.train_epoch(
-        *(model, batches, torch.nn.MSELoss(), optimizer),
-        training.schedule_of("constant", optimizer, 1e-3, 3),
-        training.Precision("fp32", torch.device("cpu")),
-        device=torch.device("cpu"),
-        accumulate=2,
-    )
-    assert len(taken) == training.steps_of(5, 2) == 3
-    assert taken[2] == pytest.approx(taken[1], rel=0.05)
 
 
 def test_super_resolution_takes_a_plain_folder_and_so_many_of_it(printed, tmp_path):
