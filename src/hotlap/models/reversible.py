@@ -79,6 +79,7 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
 
     def __init__(self, *blocks: ReversibleBlock | OrderedDict[str, ReversibleBlock]) -> None:
         super().__init__(*blocks)
+        self._turns = Turns()  # from the start: a branch that holds this is put back
         self._check()
 
     def __add__(self, other: Iterable[Any]) -> ReversibleSequential:
@@ -101,6 +102,11 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
         parameters = [one for one in self.parameters() if one.requires_grad]
         if not torch.is_grad_enabled() or _is_recorded():
             return _run(list(self), x)
+        if getattr(self, "_is_replica", False):
+            raise RuntimeError(
+                "nn.DataParallel's copies of a ReversibleSequential have no parameters that could "
+                "get gradients; use DistributedDataParallel"
+            )
         if not (parameters or x.requires_grad):
             return _untrained(_run(list(self), x))
         if any(map(nn.parameter.is_lazy, parameters)):
@@ -115,8 +121,7 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
             )
         if torch._C._are_functorch_transforms_active():
             raise RuntimeError(f"torch.func's transforms cannot go through {KEEPING}")
-        turns = self.__dict__.setdefault("_turns", Turns())
-        proof = Proof() if turns.next() and provable(x) else None
+        proof = Proof() if self._turns.next() and provable(x) else None
         y: torch.Tensor = _Walk.apply(list(self), proof, x.narrow(0, 0, 0).sum(), x, *parameters)
         return y
 

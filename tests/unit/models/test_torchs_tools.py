@@ -89,3 +89,13 @@ def test_gradients_in_forward_mode_are_refused():
         given = forward_ad.make_dual(batch(), batch())
         with pytest.raises(RuntimeError, match="forward mode cannot go through a Reversible"):
             model(given)
+
+
+def test_copies_of_data_parallel_are_refused_where_they_are_trained():
+    """They are made for each step, on several GPUs, and their parameters are none."""
+    _, model = both()
+    replica = model._replicate_for_data_parallel()
+    with pytest.raises(RuntimeError, match="use DistributedDataParallel"):
+        replica(batch())
+    with torch.no_grad():
+        torch.testing.assert_close(replica(batch()), model(batch()))
