@@ -94,7 +94,8 @@ class Conditions:
     def __init__(self, module: nn.Module, name: str, given: torch.Tensor) -> None:
         self._module = module
         self.name = f"{name} ({type(module).__name__})"
-        self._refuse_scripts()
+        modules = list(module.modules())
+        self._refuse_scripts(modules)
         self.dtype = given.dtype
         self.strides = given.stride()
         kinds = sorted({"cpu", given.device.type} & {"cpu", "cuda"})
@@ -103,15 +104,15 @@ class Conditions:
             for kind in kinds
         ]
         self._cached = torch.is_autocast_cache_enabled()
-        self._modes = [(one, one.training) for one in module.modules()]
-        self._read = _may_be_read(module)
-        self._held = list(_held(module, self._read))
-        self._attributes = Attributes(module.modules())
+        self._modes = [(one, one.training) for one in modules]
+        self._read = _may_be_read(modules)
+        self._held = list(_held(modules, self._read))
+        self._attributes = Attributes(modules)
         self._lent: dict[int, torch.Tensor] = {}  # copies of buffers, while it runs again
         self._random: list[tuple[Generator, Any]] = []
 
-    def _refuse_scripts(self) -> None:
-        if any(isinstance(one, torch.jit.ScriptModule) for one in self._module.modules()):
+    def _refuse_scripts(self, modules: list[nn.Module]) -> None:
+        if any(isinstance(one, torch.jit.ScriptModule) for one in modules):
             raise TypeError(
                 f"{self.name} is or holds a module that torch.jit scripted or traced, which cannot "
                 "be made what it was before it runs again; use the module that it was made from"
@@ -196,20 +197,20 @@ def _counts(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and is_torchs(type(module).forward)
 
 
-def _may_be_read(module: nn.Module) -> bool:
+def _may_be_read(modules: list[nn.Module]) -> bool:
     """Whether code that is not torch's runs in here: it may use the statistics of a BatchNorm."""
     return any(
         not (is_torchs(type(one)) or type(one).__module__.startswith("torch._dynamo."))
         or one._forward_hooks
         or one._forward_pre_hooks
         or "forward" in vars(one)
-        for one in module.modules()
+        for one in modules
     )
 
 
-def _held(module: nn.Module, read: bool) -> Iterator[Held]:
+def _held(modules: list[nn.Module], read: bool) -> Iterator[Held]:
     """Without the statistics of a training BatchNorm that nobody reads: it only writes them."""
-    for one in module.modules():
+    for one in modules:
         counts = _counts(one)
         alone = counts and not read
         buffers = {} if alone and one.training else one._buffers
@@ -218,7 +219,7 @@ def _held(module: nn.Module, read: bool) -> Iterator[Held]:
                 if tensor is not None:
                     small = counts or tensor.numel() <= SMALL
                     may_change = kind == "buffer" and not alone and small
-                    copied = tensor.detach().clone() if may_change else None
+                    copied = tensor.clone() if may_change else None  # under no_grad
                     wanted = tensor.requires_grad
                     yield Held(place, name, tensor, version(tensor), wanted, kind, copied)
 

@@ -41,6 +41,9 @@ from hotlap.models.repeating import (
 HALVES = 2
 CHANNELS = 1
 INPUT = 3  # among what _Walk is given
+KEEPING = (
+    "a ReversibleSequential; put its blocks into an nn.Sequential, which keeps their activations"
+)
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -76,6 +79,7 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
 
     def __init__(self, *blocks: ReversibleBlock | OrderedDict[str, ReversibleBlock]) -> None:
         super().__init__(*blocks)
+        self._turns = Turns()  # from the start: a branch that holds this is put back
         self._check()
 
     def __add__(self, other: Iterable[Any]) -> ReversibleSequential:
@@ -96,8 +100,13 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
             return x
         x = stream(x)
         parameters = [one for one in self.parameters() if one.requires_grad]
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() or _is_recorded():
             return _run(list(self), x)
+        if getattr(self, "_is_replica", False):
+            raise RuntimeError(
+                "nn.DataParallel's copies of a ReversibleSequential have no parameters that could "
+                "get gradients; use DistributedDataParallel"
+            )
         if not (parameters or x.requires_grad):
             return _untrained(_run(list(self), x))
         if any(map(nn.parameter.is_lazy, parameters)):
@@ -110,8 +119,9 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
                 f"an input of {x.dtype} cannot be computed from the output; turn it into numbers "
                 "with a fraction before the blocks"
             )
-        turns = self.__dict__.setdefault("_turns", Turns())
-        proof = Proof() if turns.next() and provable(x) else None
+        if torch._C._are_functorch_transforms_active():
+            raise RuntimeError(f"torch.func's transforms cannot go through {KEEPING}")
+        proof = Proof() if self._turns.next() and provable(x) else None
         y: torch.Tensor = _Walk.apply(list(self), proof, x.narrow(0, 0, 0).sum(), x, *parameters)
         return y
 
@@ -160,6 +170,10 @@ class _Walk(torch.autograd.Function):  # type: ignore[misc]
             found = _Once.given(found, [ctx.anchor, *ctx.parameters])
         return (None, None, None, *found)
 
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(f"gradients in forward mode cannot go through {KEEPING}")
+
 
 class _Once(torch.autograd.Function):  # type: ignore[misc]
     """Stands behind gradients that cannot be differentiated again, for whoever tries to.
@@ -173,10 +187,7 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(
-            "a ReversibleSequential has no gradients of gradients; put its blocks into an "
-            "nn.Sequential, which keeps their activations"
-        )
+        raise RuntimeError(f"gradients of gradients cannot go through {KEEPING}")
 
     @classmethod
     def given(
@@ -219,6 +230,11 @@ def _asked(blocks: Sequence[ReversibleBlock], wanted: bool) -> list[tuple[bool, 
 
 def _trains(module: nn.Module) -> bool:
     return any(one.requires_grad for one in module.parameters())
+
+
+def _is_recorded() -> bool:
+    """By torch.jit.trace or torch.export: both would record the walk as one without gradients."""
+    return bool(torch.jit.is_tracing() or torch.compiler.is_compiling())
 
 
 def _run(blocks: Sequence[ReversibleBlock], x: torch.Tensor) -> torch.Tensor:
@@ -314,7 +330,7 @@ def _back(
     with conditions.again():
         with torch.enable_grad(), conditions.computing():
             source = _as_given(given, conditions).requires_grad_(asked)
-            part = module(source)
+            part = module(source.view_as(source))  # no leaf: torch's counter of FLOPs takes none
         wanted = gradients.of(module)
         before = result - part.detach()
         if not part.requires_grad:  # it depends on nothing that is trained

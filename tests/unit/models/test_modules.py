@@ -265,7 +265,7 @@ def test_gradients_of_gradients_are_refused_when_they_are_asked_for():
     stem = nn.Conv2d(8, 8, 1).double()
     x = batch().requires_grad_()
     (found,) = torch.autograd.grad(reversible(stem(x)).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="no gradients of gradients; put its blocks"):
+    with pytest.raises(RuntimeError, match=r"gradients of gradients cannot .* put its blocks"):
         (found.norm() - 1).square().backward()
     parameters = list(reversible.parameters())
     unused = torch.autograd.grad(reversible(x).sum(), parameters, create_graph=True)

@@ -63,6 +63,19 @@ def test_a_step_runs_a_branch_twice_except_where_it_is_proven():
         assert len(calls) == expected
 
 
+def test_blocks_inside_a_branch_are_not_proven_in_each_step():
+    """One run in the forward pass; in the backward pass one to compute and one to walk back."""
+    calls = []
+    inner = sequence(lambda: calls.append(1) or 1)
+    model = ReversibleSequential(ReversibleBlock(inner, nn.Identity()))
+    counts = []
+    for _ in range(8):
+        calls.clear()
+        model(torch.randn(2, 16, 6, 6)).sum().backward()
+        counts.append(len(calls))
+    assert counts.count(3) > len(counts) / 3
+
+
 class Beside(nn.Module):
     """Keeps something for a loss besides what it returns."""
 
