@@ -95,7 +95,7 @@ def _profiles(pair: Pair) -> dict[str, Any]:
 def _tunings(before: Tuning, after: Tuning) -> dict[str, Any]:
     pair = Pair(before=before.baseline, after=after.baseline)
     found = tuple(tunings.figures(before, after))
-    tuned = next((one.outcome for one in found if one.name == tunings.TUNED), "")
+    tuned = next((one.outcome for one in found if one.name.startswith(tunings.TUNED)), "")
     return {
         "summary": tunings.summary(before, after),
         "outcome": tuned,

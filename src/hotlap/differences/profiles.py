@@ -27,6 +27,11 @@ OTHER_SAMPLES_FROM = 0.005  # a step of that many more samples is another step
 MOST_OF_IT = 0.5
 
 
+def differ(before: float, after: float) -> bool:
+    """Whether these samples a step are not the same."""
+    return abs(after / before - 1) > OTHER_SAMPLES_FROM
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pair:
     """Both, with what a step is told as: the mean for both where it is not the median of one.
@@ -51,7 +56,7 @@ class Pair:
     def other_steps(self) -> bool:
         """Whether a step has other samples now: then only what one sample takes compares."""
         ours, theirs = self.before.step.samples or 1.0, self.after.step.samples or 1.0
-        return self.counted and abs(theirs / ours - 1) > OTHER_SAMPLES_FROM
+        return self.counted and differ(ours, theirs)
 
     def seconds(self, profile: Profile) -> float:
         return profile.step.mean_seconds if self.average else profile.step.median_seconds

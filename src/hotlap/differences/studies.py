@@ -9,6 +9,7 @@ from hotlap.answers import Answer, Column, Row
 from hotlap.comparisons import DIFFERENT, SAME, Figure
 from hotlap.differences import contrasts
 from hotlap.reports import wording
+from hotlap.reports.wording import finite
 
 
 def figures(before: Answer, after: Answer) -> Iterator[Figure]:
@@ -23,17 +24,18 @@ def figures(before: Answer, after: Answer) -> Iterator[Figure]:
 
 
 def _figure(column: Column, before: Row, after: Row) -> Iterator[Figure]:
-    values = before.number(column.name), after.number(column.name)
-    ends = before.intervals.get(column.name), after.intervals.get(column.name)
-    name, group = after.name, column.title
-    if None in values or None in ends:
-        yield from contrasts.plain(name, group, column.unit, *values)
-        return
-    assert values[0] is not None
-    assert values[1] is not None
-    assert ends[0] is not None
-    assert ends[1] is not None
-    yield contrasts.between(name, group, column.unit, (values[0], values[1]), (ends[0], ends[1]))
+    ours, theirs = (finite(row.number(column.name)) for row in (before, after))
+    first, second = _ends(before, column), _ends(after, column)
+    about = (after.name, column.title, column.unit)
+    if ours is None or theirs is None or first is None or second is None:
+        yield from contrasts.plain(*about, ours, theirs)
+    else:
+        yield contrasts.between(*about, (ours, theirs), (first, second))
+
+
+def _ends(row: Row, column: Column) -> tuple[float, float] | None:
+    found = row.intervals.get(column.name)
+    return found if found is not None and all(finite(end) is not None for end in found) else None
 
 
 def column(after: Answer, found: Sequence[Figure]) -> str:

@@ -74,7 +74,11 @@ def _steps(
     name: str, before: Sequence[Run], after: Sequence[Run], gain: Speedup | None
 ) -> Iterator[Figure]:
     ours, theirs = rows.step(before), rows.step(after)
-    if ours is not None and theirs is not None:
+    rates = rows.rate(before), rows.rate(after)
+    if _other_steps(before, after) and rates[0] and rates[1]:
+        yield contrasts.timed(f"{name}, a sample", "step", 1 / rates[0], 1 / rates[1], gain)
+        yield from contrasts.plain(f"{name}, a step", "step", "seconds", ours, theirs)
+    elif ours is not None and theirs is not None:
         yield contrasts.timed(name, "step", ours, theirs, gain)
     else:
         yield from contrasts.plain(name, "step", "seconds", ours, theirs)
@@ -92,6 +96,12 @@ def guard(before: Tuning, after: Tuning) -> Guard | None:
     )
 
 
+def _other_steps(before: Sequence[Run], after: Sequence[Run]) -> bool:
+    """Whether a step of one has other samples than one of the other: a recipe may change that."""
+    counts = [(rows.step(runs) or 0.0) * (rows.rate(runs) or 0.0) for runs in (before, after)]
+    return bool(min(counts)) and profiles.differ(*counts)
+
+
 # Words ---------------------------------------------------------------------------------------
 
 
@@ -106,12 +116,19 @@ def summary(before: Tuning, after: Tuning) -> str:
         said.append(
             _told("With what they found", _best(before), _best(after), tuned(before, after))
         )
+    if "memory" in (before.goal, after.goal):
+        ours, theirs = (units.size(rows.peak(_best(one))) for one in (before, after))
+        said.append(f"The memory at the peak is {theirs} then, and was {ours}.")
     return " ".join(said)
 
 
 def _told(opening: str, before: Sequence[Run], after: Sequence[Run], gain: Speedup | None) -> str:
-    ours, theirs = (units.seconds(rows.step(runs)) for runs in (before, after))
-    told = profiles.told(gain, ours, theirs)
+    if _other_steps(before, after):
+        ours, theirs = (units.rate(rows.rate(runs)) for runs in (before, after))
+        told = profiles.told(gain, ours, theirs, of="")
+    else:
+        ours, theirs = (units.seconds(rows.step(runs)) for runs in (before, after))
+        told = profiles.told(gain, ours, theirs)
     return f"{opening}: {told[0].lower()}{told[1:]}"
 
 

@@ -261,6 +261,29 @@ def test_a_tuning_that_found_nothing_is_held_against_the_other_as_it_is():
     assert "With what they found" not in neither.summary
 
 
+def test_a_recipe_with_a_larger_batch_is_told_by_the_sample():
+    after = tuning(0.04, 0.02)
+    assert after.winner is not None
+    runs = tuple(
+        msgspec.structs.replace(run, step_seconds=4 * (run.step_seconds or 0))
+        for run in after.winner.runs
+    )
+    after = msgspec.structs.replace(after, winner=msgspec.structs.replace(after.winner, runs=runs))
+    found = hotlap.compare(tuning(0.04, 0.04), after)
+    assert found.outcome == FASTER
+    assert "With what they found: 2.00 times as fast" in found.summary
+    assert "1,600 samples/s become 3,200 samples/s" in found.summary
+    step = found.figure("with its recipe, a step")
+    assert step is not None
+    assert step.outcome == ""
+
+
+def test_tunings_for_memory_tell_of_it():
+    before, after = tuning(0.04, 0.02, goal="memory"), tuning(0.04, 0.02, goal="memory")
+    assert "The memory at the peak is" in hotlap.compare(before, after).summary
+    assert "The memory at the peak" not in hotlap.compare(tuning(0.04), tuning(0.04)).summary
+
+
 def test_the_recipes_are_held_against_each_other():
     ours, theirs = tuning(0.04, 0.02), tuning(0.04, 0.02)
     assert theirs.winner is not None
@@ -329,6 +352,14 @@ def test_a_study_in_which_nothing_differs_says_so_and_names_what_only_one_has():
     assert found.outcome == SAME
     assert "Only the first has b." in found.notes
     assert "Only the second has c." in found.notes
+
+
+def test_a_value_that_is_no_number_is_not_judged():
+    before = studied(a=(100, 95, 105), b=(200, 190, 210))
+    found = hotlap.compare(before, studied(a=(math.nan, 95, 105), b=(200, math.inf, 210)))
+    assert [(one.outcome, one.ratio) for one in found.figures] == [("", None), ("", None)]
+    assert found.outcome == ""
+    assert "nothing can be told apart from noise" in found.summary
 
 
 def test_a_row_that_failed_has_no_figure_and_is_told():
