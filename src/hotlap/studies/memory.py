@@ -34,11 +34,12 @@ which is better in the end.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from hotlap import stats, units
-from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
+from hotlap.answers import NOT_RUN, Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
 from hotlap.studies import estimates, study
 from hotlap.studies.estimates import Costs, Estimate
 from hotlap.studies.learning import at_the_end, diverged, possible, troubles, with_trouble
@@ -258,11 +259,19 @@ def _learned(done: list[Done]) -> dict[str, Value]:
 
 
 def _least(rows: Sequence[Row]) -> str | None:
-    """Of the ways to train the deepest network, the one that keeps least."""
-    known = [one for one in rows if one.good and one.number(ACTIVATIONS) is not None]
+    """Of the ways to train the deepest network, the one that keeps least.
+
+    Of a network that was tried in one way alone, such as a ResNet, there is none that is best.
+    """
+    tried = Counter(one.number("layers") for one in rows if one.status != NOT_RUN)
+    known = [one for one in _known(rows) if tried[one.number("layers")] > 1]
     deepest = max((one.number("layers") or 0.0 for one in known), default=0.0)
     same = [one for one in known if one.number("layers") == deepest]
     return min(same, key=lambda one: one.number(ACTIVATIONS) or 0.0).name if same else None
+
+
+def _known(rows: Sequence[Row]) -> list[Row]:
+    return [one for one in rows if one.good and one.number(ACTIVATIONS) is not None]
 
 
 # What it says ----------------------------------------------------------------------------------
@@ -271,12 +280,21 @@ def _least(rows: Sequence[Row]) -> str | None:
 def read(setting: Setting, rows: Sequence[Row]) -> str:
     best = study.best(rows)
     if best is None and any(one.good for one in rows):
-        return f"No memory was measured.{_convergence(setting, rows)}{study.missing(rows)}"
+        return f"{_apart(rows)}{_convergence(setting, rows)}{study.missing(rows)}"
     if best is None:
         return study.nothing(rows)
     said = f"Best: {best.name}, which keeps {units.size(best.number(ACTIVATIONS))} of activations"
     said += _growth(best, rows) + _cost(best, rows)
     return f"{said}.{_convergence(setting, rows)}{study.missing(rows)}"
+
+
+def _apart(rows: Sequence[Row]) -> str:
+    """Where no network was trained in two ways: what each keeps, which makes none the best."""
+    kept = [f"{one.name} keeps {units.size(one.number(ACTIVATIONS))}" for one in _known(rows)]
+    if not kept:
+        return "No memory was measured."
+    said = "No network was measured in two ways that could be compared"
+    return f"{said}; {units.listed(kept[:3])} of activations."
 
 
 def _way(rows: Sequence[Row], way: str, kind: str = "revnet") -> list[Row]:
@@ -342,7 +360,7 @@ def _convergence(setting: Setting, rows: Sequence[Row]) -> str:
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    if study.best(rows) is None:
+    if not _known(rows):
         return ()
     words = "Bytes of activations after the forward pass, by depth; a batch of 8."
     more = "Bytes at the peak of a training step, by depth; a batch of 8."
