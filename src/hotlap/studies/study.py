@@ -260,7 +260,8 @@ def busy(done: Sequence[Done], cores: float) -> str:
     runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
     return (
         f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
-        f" {cores:g} cores, so some times are too long, and the intervals may not cover it."
+        f" {cores:g} {'core' if cores == 1 else 'cores'}, so some times are too long, and the "
+        "intervals may not cover it."
     )
 
 

@@ -33,6 +33,7 @@ def test_a_busy_machine_is_told_with_the_runs_it_disturbed():
     said = study.busy([quiet, busy, ran()], cores=2)
     assert "during 1 of 2 runs other processes burned up to 1.5 of 2 cores" in said
     assert study.busy([busy], cores=16) == ""
+    assert "up to 1.5 of 1 core, so" in study.busy([busy], cores=1)
 
 
 def test_rows_without_figures_are_named_while_they_are_few():
