@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Trained, Value
-from hotlap.studies import study
+from hotlap.studies import learning, study
 from hotlap.studies.estimates import Costs
 from hotlap.studies.study import Results, Setting
 
@@ -52,6 +52,7 @@ def plan(setting: Setting) -> list[Trained]:
             words=setting.workload(
                 "cifar", *setting.pick(small, large), "--epochs", epochs, "--workers", count
             ),
+            variables=learning.threads(setting),
             limit_seconds=setting.pick(120.0, 900.0),
         )
         for count in counts(setting)
