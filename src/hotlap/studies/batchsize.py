@@ -39,6 +39,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="peak_bytes", title="memory", unit="bytes"),
     Column(name="input", title="waits for input", unit="share", spare=True),
 )
+NOT_QUICK = ("input",)
 BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)
 FEW_BATCHES = (8, 64)
 NEARLY = 0.05  # as fast as the fastest, for all that memory is worth

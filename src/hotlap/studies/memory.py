@@ -57,6 +57,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="loss", title="loss", spare=True),
     Column(name="test_accuracy", title="accuracy", unit="share"),
 )
+NOT_QUICK = ("loss", "test_accuracy")
 BATCH = 8
 WIDTHS = (32, 32, 64, 112)
 CPU_SAMPLES = 4_096  # an epoch of all images takes too long there

@@ -22,6 +22,15 @@ def test_options_that_change_nothing_are_known(name, given, unused):
     assert study.unused(named(name), Setting(**given, cores=2)) == unused
 
 
+@pytest.mark.parametrize(
+    ("name", "empty"), [("memory", {"loss", "test_accuracy"}), ("batchsize", {"input"})]
+)
+def test_a_quick_table_has_no_column_that_stays_empty(name, empty):
+    full = {column.name for column in study.columns(named(name), Setting())}
+    quick = {column.name for column in study.columns(named(name), Setting(quick=True))}
+    assert full - quick == empty
+
+
 def ran(**figures):
     return Done(cell=Timed(row="a", words=()), status=MEASURED, figures=figures)
 
