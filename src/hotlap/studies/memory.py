@@ -194,7 +194,7 @@ def checkpointed(model: Any) -> Any:
 
 def tabulate(setting: Setting, results: Results) -> list[Row]:
     known = {name(**one): one for one in networks(setting)}
-    costs = _costs(results, known)
+    costs = _costs(results, known, beside=not setting.quick)
     rows = []
     for row in results.rows:
         if row in known:
@@ -225,8 +225,9 @@ def _ratio(done: list[Done]) -> Estimate | None:
     return Estimate(value=value, low=low, high=high, runs=found.runs)
 
 
-def _costs(results: Results, known: dict[str, dict[str, Any]]) -> Costs:
-    """Seconds a batch. Keeping all was timed beside the other ways as well: further runs of it."""
+def _costs(results: Results, known: dict[str, dict[str, Any]], *, beside: bool) -> Costs:
+    """Seconds a batch. Keeping all was timed beside the other ways as well: further runs of it,
+    unless that is one pair alone, from which nothing is learned of the spread."""
     seconds: dict[str, list[float]] = {row: [] for row in known}
     windows: dict[str, list[Sequence[float]]] = {row: [] for row in known}
     for row, network in known.items():
@@ -234,7 +235,7 @@ def _costs(results: Results, known: dict[str, dict[str, Any]]) -> Costs:
         for done in results.good(row):
             for into, time, own in ((row, TIME, "windows"), (kept, "kept_seconds", "kept_windows")):
                 found = study.number_of(done.figures, time)
-                if found and into in known:
+                if found and into in known and (beside or into == row):
                     seconds[into].append(found)
                     windows[into].append(done.figures.get(own) or ())
     return Costs(seconds, windows)

@@ -90,6 +90,12 @@ def test_what_keeping_all_took_beside_the_other_ways_counts_for_its_time():
     assert high / low > 2  # a machine that is not quiet widens every interval
 
 
+def test_one_pair_of_quick_times_does_not_make_every_interval_absurd():
+    rows, _ = read(QUICK, beside=2.0)
+    low, high = rows["5-5-5 keeping all"].intervals["batch_seconds"]
+    assert high < 1.5 * low
+
+
 def test_activations_that_do_grow_are_not_called_flat(monkeypatch):
     monkeypatch.setattr(memory, "FLAT", 0.5)
     _, said = read()
