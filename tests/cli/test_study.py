@@ -118,7 +118,7 @@ def test_an_interrupted_study_keeps_its_cells_and_goes_on_to_its_answer(tmp_path
         started.kill()
         started.communicate()
     assert started.returncode == 130, errors
-    assert "1 of 2 cells are kept" in errors
+    assert "1 of 2 cells is kept" in errors
     assert "Best: 0 workers" in output
     assert not alive(str(tmp_path))
     resumed = subprocess.run(
@@ -132,7 +132,7 @@ def test_an_interrupted_study_keeps_its_cells_and_goes_on_to_its_answer(tmp_path
         check=False,
     )
     assert resumed.returncode == 0, resumed.stderr
-    assert "1 measured cells are taken from there" in resumed.stderr
+    assert "1 measured cell is taken from there" in resumed.stderr
     check_answer(tmp_path, resumed.stdout)
     (folder,) = tmp_path.glob(".hotlap/study-workers-*")
     assert sorted(one.name for one in folder.iterdir() if one.is_dir()) == [

@@ -79,6 +79,14 @@ def test_its_plan_can_be_run_in_every_setting(study: Any, setting: Setting) -> N
 
 
 @each
+def test_threads_of_a_quick_network_are_not_left_to_who_else_runs(study: Any) -> None:
+    """Two that wait for each other beside a busy neighbour are many times slower than one."""
+    for cell in study.plan(Setting(quick=True, cores=2)):
+        if not isinstance(cell, Called) and not cell.skip:
+            assert "OMP_NUM_THREADS" in cell.variables or "threads" in cell.recipe
+
+
+@each
 def test_the_seeds_that_are_asked_for_are_the_runs_of_a_row(study: Any) -> None:
     plan = study.plan(Setting(quick=True, cores=2, seeds=3))
     counts = {row: sum(cell.row == row for cell in plan) for row in {cell.row for cell in plan}}

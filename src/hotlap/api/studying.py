@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from hotlap import __version__, answers, machine, records
+from hotlap import __version__, answers, machine, records, units
 from hotlap.answers import Answer, Column, Done, Row
 from hotlap.errors import Interrupted, NothingMeasured, RecordError, UsageError
 from hotlap.reports import html, markdown
@@ -18,6 +19,9 @@ from hotlap.studies.conducting import Conducted, conduct
 from hotlap.studies.runner import LocalRunner, Runner
 from hotlap.studies.study import Setting, Study, busy, columns, unused
 from hotlap.trials.folder import IMAGES, RunFolder
+
+# What a study that is gone on with must have in common with its beginning.
+SAME = {"torch": "torch", "processor": "the processor", "device_name": "the GPU"}
 
 
 def study(
@@ -42,8 +46,8 @@ def study(
     device: `cpu` or `cuda` (the GPU where there is one).
     data: a folder or an archive of the CIFAR-10 images; without it, images made from a seed.
     epochs, seeds: how long each training is and how often it is repeated (the study's own choice).
-    resume: go on with the last study of this name and these options; cells that were measured are
-        not run again.
+    resume: go on with the last study of this name and these options, unless torch or the machine
+        have changed; cells that were measured are not run again.
     runner: what runs a cell (fresh processes on this machine).
     warn, progress, begun, tell: called with sentences, states, the study with its columns and the
         machine it runs on, and each row.
@@ -65,15 +69,15 @@ def study(
         del options[left_out]
         quickly = "" if left_out in ever else " with --quick"
         warn(f"The study {name} has no use for --{left_out}{quickly}; it is left out.")
+    about = surroundings.describe(version, cuda, gpu if options["device"] == "cuda" else None)
     home = Path(out) if out is not None else None
-    run, finished = _run_folder(chosen, options, home, resume=resume, warn=warn)
+    run, finished = _run_folder(chosen, options, about, home, resume=resume, warn=warn)
     setting = Setting(
         **options,
         images=str(run.path.parent / IMAGES),
         cores=max(1, int(machine.cores())),
         gpus=surroundings.gpus(),
     )
-    about = surroundings.describe(version, cuda, gpu if setting.device == "cuda" else None)
     begun(chosen, columns(chosen, setting), about)
     began = time.monotonic()
 
@@ -81,20 +85,22 @@ def study(
         seconds = time.monotonic() - began
         return _conclude(found, options, about, run, seconds, complete=complete)
 
-    found = conduct(
-        chosen,
-        setting,
-        runner or LocalRunner(run.trial, before=run.trials, warn=warn),
-        finished=finished,
-        tell=tell,
-        keep=lambda found: answers.save(concluded(found, complete=False), run.study),
-        progress=progress,
-    )
-    answer = concluded(found, complete=found.complete)
-    _save(answer, run)
+    with closing(run):
+        found = conduct(
+            chosen,
+            setting,
+            runner or LocalRunner(run.trial, before=run.trials, warn=warn),
+            finished=finished,
+            tell=tell,
+            keep=lambda found: answers.save(concluded(found, complete=False), run.study),
+            progress=progress,
+        )
+        answer = concluded(found, complete=found.complete)
+        _save(answer, run)
     if not found.complete:
         raise Interrupted(
-            f"Interrupted. {len(found.done)} of {len(found.plan)} cells are kept in {run.study}; "
+            f"Interrupted. {len(found.done)} of {units.plural(len(found.plan), 'cell')} "
+            f"{'is' if len(found.done) == 1 else 'are'} kept in {run.study}; "
             f"go on with hotlap study {name} --resume and the same options.",
             answer=answer,
         )
@@ -138,6 +144,7 @@ def _images(data: str | os.PathLike[str] | None) -> str | None:
 def _run_folder(
     study: Study,
     options: dict[str, Any],
+    about: dict[str, Any],
     home: Path | None,
     *,
     resume: bool,
@@ -146,18 +153,41 @@ def _run_folder(
     words = [f"{name}={value}" for name, value in options.items()]
     verb = f"study-{study.NAME}"
     run = RunFolder.latest(verb, command=words, out=home) if resume else None
-    if run is not None:
-        try:
-            finished = [one for one in answers.load(run.study).cells if one.good]
-        except RecordError:  # stopped before its first cell was there
-            finished = []
-        warn(f"Going on in {run.path}: {len(finished)} measured cells are taken from there.")
-        return run, finished
-    if resume:
+    if resume and run is None:
         warn(f"There is no study {study.NAME} ({shlex.join(words)}) to go on with; starting one.")
+    if run is not None:
+        run.lock()
+        known = _known(run)
+        other = _differing(known.machine, about) if known is not None else ""
+        if not other:
+            finished = [one for one in known.cells if one.good] if known is not None else []
+            cells = units.plural(len(finished), "measured cell")
+            are = "is" if len(finished) == 1 else "are"
+            warn(f"Going on in {run.path}: {cells} {are} taken from there.")
+            return run, finished
+        run.close()
+        warn(f"{run.path} was measured {other}: it cannot be gone on with. A new one is started.")
     run = RunFolder.new(verb, out=home)
+    run.lock()
     run.remember(words)
     return run, ()
+
+
+def _known(run: RunFolder) -> Answer | None:
+    try:
+        return answers.load(run.study)
+    except RecordError:  # stopped before its first cell was there
+        return None
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What cells of both must not share a table for; empty where they may."""
+    told = [
+        f"with {SAME[name]} {before.get(name)}, and now it is {now.get(name)}"
+        for name in SAME
+        if before.get(name) != now.get(name)
+    ]
+    return "; ".join(told)
 
 
 def _conclude(

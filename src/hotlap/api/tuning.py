@@ -7,7 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def tune(
     run, journal = run_folder(words, working, home, resume=resume, warn=warn)
     again = go_on(words, request, timeout=timeout, home=home, in_place=in_place)
     began = time.monotonic()
-    with _caches() as variables:
+    with closing(run), _caches() as variables:
         where = Where(
             words=words,
             working=working,

@@ -15,8 +15,9 @@ SGD with momentum 0.9 and weight decay 0.0005 is used in both, with a learning r
 
 ## How to read it
 Accuracies are means over seeds, their 95 % interval comes from the spread between seeds, pooled
-over both rows. The time is that of the epochs after the first, without the test images. A run
-whose loss was no number any more has diverged; it counts with the accuracy it ended with.
+over both rows. The time is that of the epochs after the first, without the test images; with
+`--epochs 1` there is none. A run whose loss was no number any more has diverged; it counts with the
+accuracy it ended with.
 
 ## When it misleads
 Both have the same learning rate. BatchNorm allows larger ones, and without it a smaller one may

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Value
-from hotlap.studies import study
+from hotlap.studies import learning, study
 from hotlap.studies.estimates import Costs
 from hotlap.studies.study import Results, Setting
 
@@ -39,6 +39,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="peak_bytes", title="memory", unit="bytes"),
     Column(name="input", title="waits for input", unit="share", spare=True),
 )
+NOT_QUICK = ("input",)
 BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)
 FEW_BATCHES = (8, 64)
 NEARLY = 0.05  # as fast as the fastest, for all that memory is worth
@@ -57,6 +58,7 @@ def plan(setting: Setting) -> list[Timed]:
             ),
             seconds=setting.pick(1.0, 3.0),
             window_seconds=setting.pick(0.2, 0.4),
+            variables=learning.threads(setting),
             limit_seconds=setting.pick(60.0, 120.0),
         )
         for batch in setting.pick(FEW_BATCHES, BATCHES)

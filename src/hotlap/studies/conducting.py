@@ -48,8 +48,9 @@ def conduct(
 ) -> Conducted:
     """Cells that are in `finished` and went well are taken from there.
 
-    `keep` gets what is known after each cell, `tell` each row when its last cell has been run.
-    Ctrl-C ends it; what was measured until then is in the answer.
+    `keep` gets what is known after each cell, `tell` each row when its last cell has been run: as
+    yet without intervals where further runs are to come that tell of the spread. Ctrl-C ends it;
+    what was measured until then is in the answer.
     """
     plan = study.plan(setting)
     known = {_key(one.cell): one for one in finished if one.good}
@@ -60,12 +61,19 @@ def conduct(
             done = known.get(_key(cell)) or _run(cell, runner, _labelled(progress, label))
             found.done.append(done)
             keep(found)
-            if all(other.row != cell.row for other in plan[number:]):
-                tell(next(row for row in found.rows if row.name == cell.row))
+            to_come = plan[number:]
+            if all(other.row != cell.row for other in to_come):
+                row = next(row for row in found.rows if row.name == cell.row)
+                tell(_without_intervals(row) if any(other.run for other in to_come) else row)
         except (Interrupted, KeyboardInterrupt):
             found.complete = False
             break
     return found
+
+
+def _without_intervals(row: Row) -> Row:
+    """Two runs that differ make an interval that says nothing, and all the others mend it."""
+    return msgspec.structs.replace(row, intervals={})
 
 
 def _run(cell: AnyCell, runner: Runner, progress: Callable[[dict[str, Any]], None]) -> Done:

@@ -179,9 +179,7 @@ def _of_threads(rows: Sequence[Row]) -> str:
     count = _threads(fastest.name) or 1
     if count == 1:
         return "More threads than one do not make the CPU faster."
-    low, high = fastest.intervals.get("gain", (0.0, 0.0))
-    said = f"{units.plural(count, 'thread')} are {fastest.number('gain') or 0.0:.2f} times "
-    said += f"({low:.2f} to {high:.2f}) as fast as one"
+    said = f"{units.plural(count, 'thread')} are {_beside_one(fastest)}"
     fewer = [one for one in own if (_threads(one.name) or 0) < count]
     alike = [one for one in fewer if study.overlap(one, fastest, EPOCH)]
     if alike:
@@ -189,9 +187,17 @@ def _of_threads(rows: Sequence[Row]) -> str:
         said += f"; {few} cannot be told from them within the noise"
     elif fastest is not own[-1]:
         said += "; more do not help"
-    elif len(own) > 2:
+    elif len(own) > 2 and fastest.number("of_ideal") is not None:
         said += f", and each is worth {units.share(fastest.number('of_ideal'))} of a single one"
     return f"{said}."
+
+
+def _beside_one(row: Row) -> str:
+    gain = row.number("gain")
+    if gain is None:
+        return "the fastest of those that were measured, and one thread was not"
+    low, high = row.intervals["gain"]
+    return f"{gain:.2f} times ({low:.2f} to {high:.2f}) as fast as one"
 
 
 # What it draws -------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def seeded(cells: Sequence[Trained], seeds: int) -> list[Trained]:
 
 def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> list[Row]:
     """A row for each way, after its last epoch; best is the most accurate on the test images."""
-    times = Costs({name: study.epoch_means(results.good(name), EPOCH) for name in results.rows})
+    times = Costs({name: _later(results.good(name)) for name in results.rows})
     rows = [
         study.with_estimate(
             study.row(name, results, _values, fixed=fixed(name)), EPOCH, times.estimate(name)
@@ -72,8 +72,14 @@ def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> l
     return study.with_best([with_trouble(one, results) for one in rows], _best(rows))
 
 
+def _later(done: Sequence[Done]) -> list[float]:
+    """What an epoch took in each run that had one after the first, in which libraries start."""
+    found = [study.epochs(one, EPOCH, first=True)[1:] for one in done]
+    return [stats.mean(one) for one in found if one]
+
+
 def _values(done: list[Done]) -> dict[str, Value]:
-    firsts = [whole[0] for one in done if len(whole := study.epochs(one, EPOCH, first=True)) > 1]
+    firsts = [whole[0] for one in done if (whole := study.epochs(one, EPOCH, first=True))]
     return {
         FIRST: stats.mean(firsts) if firsts else None,
         "epochs": max((len(study.epochs(one, ACCURACY, first=True)) for one in done), default=0),
@@ -83,9 +89,12 @@ def _values(done: list[Done]) -> dict[str, Value]:
 
 def _with_mean(one: Row, column: str, found: Means) -> Row:
     estimate = possible(found.estimate(one.name), column)
-    if estimate is None or found.degrees:
-        return study.with_estimate(one, column, estimate)
-    return study.with_values(one, **{column: estimate.value})  # one seed knows no spread
+    if estimate is None:
+        return one
+    made = study.with_values(one, **{column: estimate.value})
+    if not found.degrees:  # one seed knows no spread; several that agree have one of nothing
+        return made
+    return msgspec.structs.replace(made, intervals={**made.intervals, column: estimate.interval})
 
 
 def possible(found: Estimate | None, column: str) -> Estimate | None:

@@ -34,11 +34,12 @@ which is better in the end.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from hotlap import stats, units
-from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
+from hotlap.answers import NOT_RUN, Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
 from hotlap.studies import estimates, study
 from hotlap.studies.estimates import Costs, Estimate
 from hotlap.studies.learning import at_the_end, diverged, possible, troubles, with_trouble
@@ -56,6 +57,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="loss", title="loss", spare=True),
     Column(name="test_accuracy", title="accuracy", unit="share"),
 )
+NOT_QUICK = ("loss", "test_accuracy")
 BATCH = 8
 WIDTHS = (32, 32, 64, 112)
 CPU_SAMPLES = 4_096  # an epoch of all images takes too long there
@@ -192,7 +194,7 @@ def checkpointed(model: Any) -> Any:
 
 def tabulate(setting: Setting, results: Results) -> list[Row]:
     known = {name(**one): one for one in networks(setting)}
-    costs = _costs(results, known)
+    costs = _costs(results, known, beside=not setting.quick)
     rows = []
     for row in results.rows:
         if row in known:
@@ -223,8 +225,9 @@ def _ratio(done: list[Done]) -> Estimate | None:
     return Estimate(value=value, low=low, high=high, runs=found.runs)
 
 
-def _costs(results: Results, known: dict[str, dict[str, Any]]) -> Costs:
-    """Seconds a batch. Keeping all was timed beside the other ways as well: further runs of it."""
+def _costs(results: Results, known: dict[str, dict[str, Any]], *, beside: bool) -> Costs:
+    """Seconds a batch. Keeping all was timed beside the other ways as well: further runs of it,
+    unless that is one pair alone, from which nothing is learned of the spread."""
     seconds: dict[str, list[float]] = {row: [] for row in known}
     windows: dict[str, list[Sequence[float]]] = {row: [] for row in known}
     for row, network in known.items():
@@ -232,7 +235,7 @@ def _costs(results: Results, known: dict[str, dict[str, Any]]) -> Costs:
         for done in results.good(row):
             for into, time, own in ((row, TIME, "windows"), (kept, "kept_seconds", "kept_windows")):
                 found = study.number_of(done.figures, time)
-                if found and into in known:
+                if found and into in known and (beside or into == row):
                     seconds[into].append(found)
                     windows[into].append(done.figures.get(own) or ())
     return Costs(seconds, windows)
@@ -258,11 +261,19 @@ def _learned(done: list[Done]) -> dict[str, Value]:
 
 
 def _least(rows: Sequence[Row]) -> str | None:
-    """Of the ways to train the deepest network, the one that keeps least."""
-    known = [one for one in rows if one.good and one.number(ACTIVATIONS) is not None]
+    """Of the ways to train the deepest network, the one that keeps least.
+
+    Of a network that was tried in one way alone, such as a ResNet, there is none that is best.
+    """
+    tried = Counter(one.number("layers") for one in rows if one.status != NOT_RUN)
+    known = [one for one in _known(rows) if tried[one.number("layers")] > 1]
     deepest = max((one.number("layers") or 0.0 for one in known), default=0.0)
     same = [one for one in known if one.number("layers") == deepest]
     return min(same, key=lambda one: one.number(ACTIVATIONS) or 0.0).name if same else None
+
+
+def _known(rows: Sequence[Row]) -> list[Row]:
+    return [one for one in rows if one.good and one.number(ACTIVATIONS) is not None]
 
 
 # What it says ----------------------------------------------------------------------------------
@@ -271,12 +282,21 @@ def _least(rows: Sequence[Row]) -> str | None:
 def read(setting: Setting, rows: Sequence[Row]) -> str:
     best = study.best(rows)
     if best is None and any(one.good for one in rows):
-        return f"No memory was measured.{_convergence(setting, rows)}{study.missing(rows)}"
+        return f"{_apart(rows)}{_convergence(setting, rows)}{study.missing(rows)}"
     if best is None:
         return study.nothing(rows)
     said = f"Best: {best.name}, which keeps {units.size(best.number(ACTIVATIONS))} of activations"
     said += _growth(best, rows) + _cost(best, rows)
     return f"{said}.{_convergence(setting, rows)}{study.missing(rows)}"
+
+
+def _apart(rows: Sequence[Row]) -> str:
+    """Where no network was trained in two ways: what each keeps, which makes none the best."""
+    kept = [f"{one.name} keeps {units.size(one.number(ACTIVATIONS))}" for one in _known(rows)]
+    if not kept:
+        return "No memory was measured."
+    said = "No network was measured in two ways that could be compared"
+    return f"{said}; {units.listed(kept[:3])} of activations."
 
 
 def _way(rows: Sequence[Row], way: str, kind: str = "revnet") -> list[Row]:
@@ -342,7 +362,7 @@ def _convergence(setting: Setting, rows: Sequence[Row]) -> str:
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    if study.best(rows) is None:
+    if not _known(rows):
         return ()
     words = "Bytes of activations after the forward pass, by depth; a batch of 8."
     more = "Bytes at the peak of a training step, by depth; a batch of 8."

@@ -16,8 +16,9 @@ along a cosine. It is the usual one for each, in the table and in the JSON: 0.1 
 ## How to read it
 Accuracies are means over seeds; their 95 % interval comes from the spread between seeds, pooled
 over all rows. What is closer than that is not a difference. The time is that of the epochs after
-the first, without the test images; the first, in which libraries start, stands apart. A fused
-optimizer computes the same in fewer kernels: it should differ in time alone.
+the first, without the test images; the first, in which libraries start, stands apart, and with
+`--epochs 1` it is all there is. A fused optimizer computes the same in fewer kernels: it should
+differ in time alone.
 
 ## When it misleads
 A few epochs favour what learns fast at first; SGD often wins in the end. Each optimizer has one
@@ -83,7 +84,8 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     best = study.best(rows)
     if best is None:
         return study.nothing(rows)
-    others = [one for one in rows if one.good and one is not best and one.number(ACCURACY)]
+    others = [one for one in rows if one.good and one is not best]
+    others = [one for one in others if one.number(ACCURACY) is not None]
     epochs = units.plural(best.number("epochs") or 0, "epoch")
     said = f"Best: {best.name} with {units.accuracy(best.number(ACCURACY))} on the test images "
     said += f"after {epochs}{_against(best, others)}.{_time(best, [best, *others])}"
@@ -98,9 +100,11 @@ def _against(best: Row, others: Sequence[Row]) -> str:
     behind = [one for one in others if known[one.name] is not False]
     second = max(behind or others, key=lambda one: one.number(ACCURACY) or 0.0)
     if known[second.name] is None:
-        said = f", {learning.points(best, second)} before {second.name}; "
+        level = units.accuracy(best.number(ACCURACY)) == units.accuracy(second.number(ACCURACY))
+        ahead = "level with" if level else f"{learning.points(best, second)} before"
+        said = f", {ahead} {second.name}; "
         return said + "with one seed the spread between seeds is not known"
-    spread = f"the spread of {learning.seeds([best])}"
+    spread = f"the spread of {learning.seeds([best, *others])}"
     alike = [name for name, told in known.items() if told is False]
     said = f"; {units.listed(alike)} cannot be told from it within {spread}" if alike else ""
     if behind:

@@ -237,7 +237,10 @@ def _threads(rows: Sequence[Row]) -> str:
     if not told:
         return ""
     if pay is None:
-        return "Threads are no faster than workers alone at the longest of these latencies."
+        at_the_longest = "workers alone at the longest of these latencies"
+        if told[-1][-1]:
+            return f"Threads cannot be told from {at_the_longest}, within the noise."
+        return f"Threads are no faster than {at_the_longest}."
     gains = [f"{_times(ratio)} at {latency} ms" for latency, ratio, _ in told if latency >= pay]
     said = f"Threads pay from {pay} ms on: {units.listed(gains)} what workers alone reach"
     before = [(latency, ratio, alike) for latency, ratio, alike in told if latency < pay]

@@ -96,8 +96,10 @@ class Study(Protocol):
 
 
 def columns(study: Study, setting: Setting) -> tuple[Column, ...]:
-    """Those of its table; what it calls `WITH_EPOCHS` only where `--epochs` was given."""
-    left_out = () if setting.epochs else getattr(study, "WITH_EPOCHS", ())
+    """Those of its table; what it calls `WITH_EPOCHS` only where `--epochs` was given, and what it
+    calls `NOT_QUICK`, because it is never measured then, only without `--quick`."""
+    left_out = set(() if setting.epochs else getattr(study, "WITH_EPOCHS", ()))
+    left_out.update(getattr(study, "NOT_QUICK", ()) if setting.quick else ())
     return tuple(column for column in study.COLUMNS if column.name not in left_out)
 
 
@@ -260,7 +262,8 @@ def busy(done: Sequence[Done], cores: float) -> str:
     runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
     return (
         f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
-        f" {cores:g} cores, so some times are too long, and the intervals may not cover it."
+        f" {cores:g} {'core' if cores == 1 else 'cores'}, so some times are too long, and the "
+        "intervals may not cover it."
     )
 
 

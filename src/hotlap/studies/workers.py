@@ -7,8 +7,9 @@ it computes, and how long it takes in all.
 ## How it is measured
 `hotlap.workloads.cifar` trains for some epochs with each number of workers, in a fresh process each
 time and in turns. The first epoch is left out where there are several: it starts libraries and
-fills caches. The counts go up to the cores this process may use. Waiting is the time in which the
-loop had no batch; what workers do while the model computes costs nothing there.
+fills caches. With `--epochs 1` there is no other, and the reading says so. The counts go up to the
+cores this process may use. Waiting is the time in which the loop had no batch; what workers do
+while the model computes costs nothing there.
 
 ## How to read it
 Total time decides. Where loading has become small, more workers cannot help. Where it is still
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Trained, Value
-from hotlap.studies import study
+from hotlap.studies import learning, study
 from hotlap.studies.estimates import Costs
 from hotlap.studies.study import Results, Setting
 
@@ -51,6 +52,7 @@ def plan(setting: Setting) -> list[Trained]:
             words=setting.workload(
                 "cifar", *setting.pick(small, large), "--epochs", epochs, "--workers", count
             ),
+            variables=learning.threads(setting),
             limit_seconds=setting.pick(120.0, 900.0),
         )
         for count in counts(setting)
@@ -110,7 +112,8 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     alike = [one.name for one in good if one is not best and study.overlap(one, best, COST)]
     said = f"Best: {best.name}, {units.seconds(best.number(COST))} an epoch"
     said += f" ({units.listed(alike)} within the noise of it)" if alike else ""
-    return f"{said}; {_why(setting, best, good)}.{study.missing(rows)}"
+    first = " This is the first epoch alone, in which libraries start." * (setting.epochs == 1)
+    return f"{said}; {_why(setting, best, good)}.{first}{study.missing(rows)}"
 
 
 def _why(setting: Setting, best: Row, rows: Sequence[Row]) -> str:

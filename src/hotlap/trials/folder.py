@@ -106,19 +106,27 @@ class RunFolder:
         self.recipe = path / "recipe.toml"
         self.report = path / "report.html"
         self._command = path / "command.json"
+        self._locked: int | None = None
 
     def lock(self) -> None:
-        """Held until this process ends: two that write the same trials would mix them up."""
+        """Held until `close`: two that write the same trials would mix them up."""
         try:
             self._locked = os.open(self.path, os.O_RDONLY)
             fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.close()
             raise UsageError(
                 f"Another hotlap is at work in {self.path}. Wait until it has ended, or start "
                 "anew without --resume."
             ) from None
         except OSError:
             return  # a file system without locks
+
+    def close(self) -> None:
+        """Whoever was interrupted in Python may want to go on in the same process."""
+        if self._locked is not None:
+            os.close(self._locked)
+        self._locked = None
 
     @property
     def trials(self) -> int:

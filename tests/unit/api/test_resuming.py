@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def project(tmp_path: Path) -> Path:
 def opened(project: Path, *, resume: bool = True) -> tuple[Path, str]:
     said: list[str] = []
     run, _ = run_folder(WORDS, project, project / "runs", resume=resume, warn=said.append)
-    os.close(run._locked)
+    run.close()
     return run.path, " ".join(said)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from hotlap.api import tuning
 from hotlap.api.tuning import _request
-from hotlap.errors import UsageError
+from hotlap.errors import Interrupted, UsageError
 
 
 def request(**names: str | Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -30,3 +33,16 @@ def test_a_single_name_that_is_none_is_named_whole() -> None:
 def test_a_budget_that_is_no_number_is_told(budget: object) -> None:
     with pytest.raises(UsageError, match=f"--budget is {budget!r}; it must be a number of seconds"):
         _request(budget, 60.0, None, (), (), (), "speed")  # type: ignore[arg-type]
+
+
+def test_after_an_interruption_the_same_process_may_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "_diagnose", stopped)
+    for resume in (False, True, True):
+        with pytest.raises(Interrupted, match="Interrupted before the baseline was known"):
+            tuning.tune(["python", "train.py"], resume=resume, out=tmp_path)
+    assert len(list(tmp_path.glob("tune-*"))) == 1

@@ -171,15 +171,40 @@ def test_where_every_cell_fails_nothing_was_measured(call, tmp_path):
 def test_after_an_interruption_the_rest_is_run_with_resume(call, tmp_path):
     first = call({"a": 2.0, "b": Interrupted}, "study", "made-up", "--quick", "--json", "one.json")
     assert code(first) == 130
-    assert "1 of 3 cells are kept" in str(first.exception)
+    assert "1 of 3 cells is kept" in str(first.exception)
     assert "Best: a." in first.stdout
     assert not json.loads((tmp_path / "one.json").read_text())["complete"]
     again = call({"b": 1.0, "c": 3.0}, "study", "made-up", "--quick", "--resume")
     assert again.exit_code == 0, again.output
     assert again.ran == ["b", "c"]
-    assert "1 measured cells are taken from there" in again.stderr
+    assert "1 measured cell is taken from there" in again.stderr
     assert "Best: b." in again.stdout
     assert len(list(tmp_path.glob(".hotlap/study-made-up-*"))) == 1
+
+
+def test_what_another_torch_has_measured_is_not_gone_on_with(call, tmp_path, monkeypatch):
+    call({"a": 2.0, "b": Interrupted}, "study", "made-up", "--quick")
+    monkeypatch.setattr(studying.surroundings, "torch_here", lambda: ("2.14.0", None))
+    again = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up", "--quick", "--resume")
+    assert again.ran == ["a", "b", "c"]
+    assert "was measured with torch 2.13.0, and now it is 2.14.0" in again.stderr
+    assert len(list(tmp_path.glob(".hotlap/study-made-up-*"))) == 2
+
+
+def test_a_study_that_still_runs_is_not_gone_on_with_by_another(call, tmp_path):
+    refused = []
+
+    class Beside(Told):
+        def run(self, cell, *, progress):
+            with pytest.raises(UsageError, match="Another hotlap is at work") as found:
+                studying.study("made-up", resume=True, runner=Told({}))
+            refused.append(found.value)
+            return super().run(cell, progress=progress)
+
+    studying.study("made-up", runner=Beside({"a": 2.0, "b": 1.0, "c": 3.0}))
+    assert len(refused) == 3
+    after = studying.study("made-up", resume=True, runner=Told({}))
+    assert after.best.name == "b"
 
 
 def test_other_options_are_another_study_to_go_on_with(call, tmp_path):

@@ -27,6 +27,23 @@ def test_each_row_is_told_when_its_last_cell_has_run():
     assert states[0]["recipe"] == "1/4 b"
 
 
+@pytest.mark.parametrize(("runs", "shown"), [(1, {"a", "b", "c"}), (2, {"c"})])
+def test_a_row_is_told_with_its_intervals_when_no_second_run_is_to_come(runs, shown):
+    """Two runs that differ, and nothing else to tell of the spread, make an absurd interval."""
+    chosen = made_up.made(["a", "b", "c"], runs=runs)
+    plain = chosen.tabulate
+
+    def tabulate(setting, results):
+        interval = {"seconds": (0.1, 90.0)}
+        return [msgspec.structs.replace(row, intervals=interval) for row in plain(setting, results)]
+
+    chosen.tabulate, told = tabulate, []
+    found = conduct(chosen, Setting(), Told({"a": 1.0, "b": 2.0, "c": 3.0}), tell=told.append)
+    assert {row.name for row in told if row.intervals} == shown
+    assert all(row.values for row in told)
+    assert all(row.intervals for row in found.rows)
+
+
 def test_a_failed_cell_is_a_row_with_its_reason_and_the_study_goes_on():
     found = conduct(made_up.made(["a", "b"]), Setting(), Told({"a": "out of paper", "b": 2.0}))
     bad, good = found.rows

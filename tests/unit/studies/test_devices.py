@@ -110,6 +110,13 @@ def test_one_thread_that_failed_leaves_the_others_without_a_gain():
     assert len(devices.draw(ALONE, list(rows.values()), found)) == 1
 
 
+def test_without_one_thread_no_other_is_compared_with_it():
+    _, said = read({2: 0.042, 4: 0.025}, ALONE)
+    best = "4 threads are the fastest of those that were measured, and one thread was not."
+    assert f"for an epoch. {best}" in said
+    assert "0.00 times" not in said
+
+
 def test_the_row_of_the_gpu_is_a_command_for_the_gpu_even_where_it_is_skipped():
     cell = devices.plan(ALONE)[-1]
     assert cell.skip

@@ -37,6 +37,10 @@ def figures(kind, size, way, ratio, beside):
     return found
 
 
+def asked(cell):
+    return {name: cell.arguments[name] for name in ("kind", "size", "way")}
+
+
 def results(setting=FULL, *, ratio=1.25, beside=1.0, losses=(1.0, 1.1), without=()):
     plan = memory.plan(setting)
     done = []
@@ -44,10 +48,8 @@ def results(setting=FULL, *, ratio=1.25, beside=1.0, losses=(1.0, 1.1), without=
         if cell.row in without:
             done.append(Done(cell=cell, status=OUT_OF_MEMORY, reason="CUDA out of memory"))
         elif isinstance(cell, Called):
-            one = {name: cell.arguments[name] for name in ("kind", "size", "way")}
-            done.append(
-                Done(cell=cell, status=MEASURED, figures=figures(**one, ratio=ratio, beside=beside))
-            )
+            found = figures(**asked(cell), ratio=ratio, beside=beside)
+            done.append(Done(cell=cell, status=MEASURED, figures=found))
         else:
             loss = losses[list(memory.LEARNING).index(cell.row)] + 0.01 * cell.run
             logged = [{"epoch": 1, "loss": loss, "test_accuracy": 0.5}]
@@ -88,6 +90,12 @@ def test_what_keeping_all_took_beside_the_other_ways_counts_for_its_time():
     assert high / low > 2  # a machine that is not quiet widens every interval
 
 
+def test_one_pair_of_quick_times_does_not_make_every_interval_absurd():
+    rows, _ = read(QUICK, beside=2.0)
+    low, high = rows["5-5-5 keeping all"].intervals["batch_seconds"]
+    assert high < 1.5 * low
+
+
 def test_activations_that_do_grow_are_not_called_flat(monkeypatch):
     monkeypatch.setattr(memory, "FLAT", 0.5)
     _, said = read()
@@ -111,6 +119,21 @@ def test_a_network_that_does_not_fit_leaves_the_others_their_words():
     assert said.endswith(
         "Without figures: RevNet 18-18-18 (out of memory) and 18-18-18 keeping all (out of memory)."
     )
+
+
+def test_networks_that_were_each_measured_in_one_way_have_no_best():
+    plan = memory.plan(FULL)
+    done = [
+        Done(cell=cell, status=MEASURED, figures=figures(**asked(cell), ratio=1.0, beside=1.0))
+        for cell in plan[:3]
+    ]
+    found = Results(plan, done)
+    rows = memory.tabulate(FULL, found)
+    said = memory.read(FULL, rows)
+    assert not any(row.best for row in rows)
+    assert said.startswith("No network was measured in two ways that could be compared; ResNet-18")
+    assert "ResNet-50 keeps" in said
+    assert memory.draw(FULL, rows, found)
 
 
 def test_where_only_learning_went_well_that_is_said():

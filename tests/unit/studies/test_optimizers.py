@@ -4,8 +4,9 @@ import pytest
 import torch
 import trained
 
+from hotlap.answers import MEASURED, Done
 from hotlap.studies import optimizers
-from hotlap.studies.study import Setting
+from hotlap.studies.study import Results, Setting
 from hotlap.workloads import training
 
 FULL = Setting(device="cuda", cores=8)
@@ -13,6 +14,7 @@ LEARNED = {
     **{"SGD": 0.70, "Nesterov": 0.74, "Adagrad": 0.55, "Adadelta": 0.60},
     **{"Adam": 0.7401, "Adam fused": 0.7398, "AdamW": 0.75, "AdamW fused": 0.7502},
 }
+EPOCH = {"loss": 1.0, "train_accuracy": 0.4, "test_accuracy": 0.4, "total_seconds": 9.0}
 TIMES = {**dict.fromkeys(LEARNED, 2.0), "Adadelta": 2.6, "AdamW": 2.2, "Adam": 2.01}
 
 
@@ -62,8 +64,37 @@ def test_within_the_spread_no_difference_is_claimed():
 
 
 def test_one_seed_claims_nothing():
-    _, said = read(setting=Setting(device="cuda", seeds=1))
-    assert "0.0 points before AdamW; with one seed the spread between seeds is not known" in said
+    one = Setting(device="cuda", seeds=1)
+    _, said = read(setting=one)
+    assert "level with AdamW; with one seed the spread between seeds is not known" in said
+    _, said = read({**LEARNED, "AdamW": 0.76}, setting=one)
+    assert "1.0 points before AdamW fused; with one seed" in said
+
+
+def test_several_seeds_that_agree_are_not_taken_for_one():
+    _, said = read({**LEARNED, "AdamW": 0.8}, spread=0.0)
+    assert "AdamW fused is 5.0 points behind, beyond the spread of 2 seeds." in said
+    _, said = read(dict.fromkeys(LEARNED, 0.5), spread=0.0)
+    assert "cannot be told from it within the spread of 2 seeds" in said
+    assert "one seed" not in said
+
+
+def test_an_optimizer_that_learned_nothing_is_behind_like_any_other():
+    _, said = read({"SGD": 0.0, "AdamW": 0.5}, setting=Setting(quick=True), spread=0.0)
+    assert "SGD is 50.0 points behind" in said
+
+
+def test_of_a_single_epoch_the_time_is_that_of_the_first():
+    setting = Setting(device="cuda", cores=8, epochs=1)
+    plan = optimizers.plan(setting)
+    first = [
+        Done(cell=cell, status=MEASURED, figures={"epochs": [{**EPOCH, "epoch": 1}]})
+        for cell in plan
+    ]
+    rows = optimizers.tabulate(setting, Results(plan, first))
+    assert {row.number("first_seconds") for row in rows} == {9.0}
+    assert {row.number("total_seconds") for row in rows} == {None}
+    assert "An epoch takes" not in optimizers.read(setting, rows)
 
 
 def test_rows_that_failed_are_named():

@@ -76,6 +76,16 @@ def test_threads_that_never_pay_are_said_not_to():
     assert not any(row.best for row in rows.values() if row.number("threads"))
 
 
+def test_threads_that_are_faster_within_the_noise_are_not_called_slower():
+    def near(workers, threads, latency, *, at_zero):
+        return 100.5 if threads else 100.0
+
+    _, said = read(of=near)
+    told = "Threads cannot be told from workers alone at the longest of these latencies"
+    assert f"{told}, within the noise." in said
+    assert "no faster" not in said
+
+
 def test_rows_within_the_noise_of_the_best_are_named():
     def capped(workers, threads, latency, *, at_zero):
         return min(150.0, rate(workers, threads, latency))

@@ -22,6 +22,15 @@ def test_options_that_change_nothing_are_known(name, given, unused):
     assert study.unused(named(name), Setting(**given, cores=2)) == unused
 
 
+@pytest.mark.parametrize(
+    ("name", "empty"), [("memory", {"loss", "test_accuracy"}), ("batchsize", {"input"})]
+)
+def test_a_quick_table_has_no_column_that_stays_empty(name, empty):
+    full = {column.name for column in study.columns(named(name), Setting())}
+    quick = {column.name for column in study.columns(named(name), Setting(quick=True))}
+    assert full - quick == empty
+
+
 def ran(**figures):
     return Done(cell=Timed(row="a", words=()), status=MEASURED, figures=figures)
 
@@ -33,6 +42,7 @@ def test_a_busy_machine_is_told_with_the_runs_it_disturbed():
     said = study.busy([quiet, busy, ran()], cores=2)
     assert "during 1 of 2 runs other processes burned up to 1.5 of 2 cores" in said
     assert study.busy([busy], cores=16) == ""
+    assert "up to 1.5 of 1 core, so" in study.busy([busy], cores=1)
 
 
 def test_rows_without_figures_are_named_while_they_are_few():

@@ -42,6 +42,13 @@ def test_counts_go_up_to_the_cores(cores, counts):
     assert found == counts or found == [0, 1, 2, 4, 8, 16]
 
 
+def test_a_single_epoch_is_said_to_be_the_first():
+    told = "This is the first epoch alone, in which libraries start."
+    figures = {0: (2.0, 1.0), 1: (1.0, 1.0), 2: (0.5, 1.0), 4: (0.1, 1.0)}
+    assert told in read(figures, Setting(cores=4, epochs=1))[1]
+    assert told not in read(figures, Setting(cores=4, epochs=2))[1]
+
+
 def test_the_first_epoch_does_not_count_where_there_are_others():
     rows, _ = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (1.0, 2.0), 4: (0.1, 2.0)})
     assert rows[0].number("loading_seconds") == pytest.approx(4.0, rel=0.02)

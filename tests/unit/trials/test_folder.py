@@ -205,5 +205,5 @@ def test_two_do_not_work_in_one_run(tmp_path):
     run.lock()
     with pytest.raises(UsageError, match="Another hotlap is at work"):
         RunFolder(run.path).lock()
-    os.close(run._locked)
+    run.close()
     RunFolder(run.path).lock()
