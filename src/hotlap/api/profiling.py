@@ -13,7 +13,7 @@ from typing import Any
 
 from hotlap import __version__, records
 from hotlap.api.failures import counted, failed, how_it_failed, why_nothing
-from hotlap.errors import CommandFailed, Interrupted, UsageError
+from hotlap.errors import CommandFailed, Interrupted, RecordError, UsageError
 from hotlap.recipes import Recipe
 from hotlap.records import SCHEMA, Profile, Record
 from hotlap.rules import find
@@ -110,9 +110,14 @@ def _bring_trace(
     """Where it is; None where there is none, which is told."""
     found = traces.found(trials, record.ranks)
     if found is not None:
-        traces.bring(found, target)
-        for trial in trials:
-            remove_tree(trial.traces)
+        try:
+            traces.bring(found, target)
+        except RecordError as problem:  # what was measured is worth more than that
+            warn(f"{problem} The trace is kept in {found}")
+            return str(found)
+    for trial in trials:
+        remove_tree(trial.traces)
+    if found is not None:
         return str(target)
     seen = record.kernels
     reason = seen.problem if seen else "it ended before torch.profiler had seen a whole step of it"
