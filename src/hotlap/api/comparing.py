@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -36,6 +37,8 @@ def compare(before: Source, after: Source) -> Comparison:
         raise UsageError(
             f"{first} is a {kinds[0]}, {second} is a {kinds[1]}. Name two of one kind."
         )
+    for one, name in named:
+        _check(one, name)
     found: dict[str, Any]
     if isinstance(ours, Profile) and isinstance(theirs, Profile):
         found = _profiles(Pair(before=ours, after=theirs))
@@ -62,6 +65,19 @@ def _loaded(source: Source) -> tuple[Result, str]:
         return source, source.folder
     file = results.find(Path(source))
     return results.load(file), str(source)
+
+
+def _check(result: Result, source: str) -> None:
+    """A step of no seconds was never measured: somebody has changed the file."""
+    if isinstance(result, Answer):
+        return
+    step = (result.baseline if isinstance(result, Tuning) else result).step
+    for value in (step.median_seconds, step.mean_seconds, step.samples or 1.0):
+        if not 0 < value < math.inf:
+            raise UsageError(
+                f"{source} has a step of {step.median_seconds:g} s (mean {step.mean_seconds:g} s, "
+                f"{step.samples} samples), which cannot have been measured. Name another one."
+            )
 
 
 def _side(result: Result, source: str) -> Side:

@@ -117,6 +117,20 @@ def test_steps_that_scatter_widen_the_interval():
     assert (calm.outcome, loose.outcome) == (FASTER, SAME)
 
 
+def test_a_mean_that_a_few_long_steps_make_is_known_so_much_the_less():
+    def uneven(mean: float) -> Profile:
+        one = profile(0.1)
+        return msgspec.structs.replace(
+            one, step=msgspec.structs.replace(one.step, mean_seconds=mean)
+        )
+
+    few = hotlap.compare(uneven(0.3), uneven(0.2))  # 100 steps: some are ten times as long
+    assert few.outcome == SAME
+    assert "300 ms and 200 ms a step on average" in few.summary
+    assert hotlap.compare(profile(0.3), profile(0.2)).outcome == FASTER
+    assert hotlap.compare(uneven(30.0), uneven(0.2)).outcome == FASTER
+
+
 def test_a_busy_machine_is_not_judged_whichever_of_the_two_it_was():
     for before, after in (((BUSY,), ()), ((), (BUSY,))):
         found = hotlap.compare(profile(0.3, findings=before), profile(0.03, findings=after))
@@ -145,6 +159,16 @@ def test_steps_counted_in_other_ways_are_not_compared():
     )
     found = hotlap.compare(msgspec.structs.replace(before, step=none), after)
     assert found.outcome == ""
+    assert "The first has its steps counted at the backward pass" in " ".join(found.notes)
+
+
+@pytest.mark.parametrize("field", ["median_seconds", "mean_seconds", "samples"])
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_a_step_that_cannot_have_been_measured_is_refused(field: str, value: float):
+    odd = profile()
+    odd = msgspec.structs.replace(odd, step=msgspec.structs.replace(odd.step, **{field: value}))
+    with pytest.raises(UsageError, match="cannot have been measured"):
+        hotlap.compare(profile(), odd)
 
 
 def test_what_was_not_measured_is_null_and_never_a_change():
@@ -175,6 +199,17 @@ def test_what_is_set_in_another_way_is_listed_and_nothing_else():
         "loader of Shapes: pin memory": ("no", "yes"),
     }
     assert hotlap.compare(one, one).changes == ()
+
+
+def test_loaders_are_compared_by_their_data_set_whatever_their_order():
+    one, other = loader(dataset="A"), loader(dataset="B", workers=4)
+    assert hotlap.compare(profile(loaders=(one, other)), profile(loaders=(other, one))).changes == (
+        ()
+    )
+    added = hotlap.compare(profile(loaders=(one,)), profile(loaders=(other, one))).changes
+    assert [(change.name, change.before, change.after) for change in added] == [
+        ("training loaders", "1", "2")
+    ]
 
 
 def test_findings_are_new_gone_or_still_there():
@@ -226,6 +261,7 @@ def tuning(
                 step_seconds=each * times,
                 sample_seconds=each * times / 64,
                 losses=sample.losses(losses),
+                peak_bytes=1 << 30,
             )
             for number, times in enumerate(scatter)
         )
@@ -284,6 +320,33 @@ def test_tunings_for_memory_tell_of_it():
     assert "The memory at the peak" not in hotlap.compare(tuning(0.04), tuning(0.04)).summary
 
 
+def test_tunings_on_a_processor_and_on_a_device_have_no_memory_in_common():
+    before, after = tuning(0.04, 0.02, goal="memory"), tuning(0.04, 0.02, goal="memory")
+    kind = "process" if after.baseline.memory.kind == "device" else "device"
+    memory = msgspec.structs.replace(after.baseline.memory, kind=kind)
+    other = msgspec.structs.replace(
+        after, baseline=msgspec.structs.replace(after.baseline, memory=memory)
+    )
+    assert hotlap.compare(before, after).figure("as it is", "memory") is not None
+    found = hotlap.compare(before, other)
+    assert not [one for one in found.figures if one.group == "memory"]
+    assert "memory at the peak" not in found.summary
+
+
+def test_the_phases_of_tunings_add_up_to_the_step_as_it_is():
+    uneven = tuning(0.04)
+    step = msgspec.structs.replace(
+        uneven.baseline.step, mean_seconds=3 * uneven.baseline.step.median_seconds
+    )
+    uneven = msgspec.structs.replace(
+        uneven, baseline=msgspec.structs.replace(uneven.baseline, step=step)
+    )
+    found = hotlap.compare(uneven, tuning(0.02))
+    phases = [one for one in found.figures if one.group == "phases"]
+    assert sum(one.before or 0.0 for one in phases) == pytest.approx(0.04, rel=0.01)
+    assert sum(one.after or 0.0 for one in phases) == pytest.approx(0.02, rel=0.01)
+
+
 def test_the_recipes_are_held_against_each_other():
     ours, theirs = tuning(0.04, 0.02), tuning(0.04, 0.02)
     assert theirs.winner is not None
@@ -338,7 +401,7 @@ def test_rows_of_a_study_differ_where_their_intervals_say_so():
     found = hotlap.compare(before, after)
     outcomes = {one.name: one.outcome for one in found.figures}
     assert outcomes == {"a": FASTER, "b": SAME, "c": SAME}
-    assert "1 of 3 rows differ in samples/s: a is faster (1.50×)." in found.summary
+    assert "1 of 3 rows differ in samples/s: a is faster (150, was 100)." in found.summary
     assert "The best row is 'b', as before." in found.summary
     assert found.outcome == comparisons.DIFFERENT
 
