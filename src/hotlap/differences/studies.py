@@ -68,14 +68,14 @@ def _counted(main: str, found: Sequence[Figure]) -> str:
         every = "the one row" if len(rows) == 1 else f"all {len(rows)} rows"
         return f"No difference beyond the noise in {every} that both have ({main})."
     most = units.listed([_told(one) for one in apart]) if len(apart) <= 3 else ""
-    of = f"{len(apart)} of {len(rows)} rows differ in {main}"
+    of = f"{len(apart)} of {len(rows)} rows {'differs' if len(apart) == 1 else 'differ'} in {main}"
     return f"{of}: {most}." if most else f"{of}: {_ways(apart)}."
 
 
 def _told(one: Figure) -> str:
-    """cifar, disk is faster (433 ms, was 511 ms)."""
+    """'cifar, disk' is faster (433 ms, was 511 ms)."""
     say = study.UNITS.get(one.unit, wording.count)
-    return f"{one.name} is {one.outcome} ({say(one.after)}, was {say(one.before)})"
+    return f"'{one.name}' is {one.outcome} ({say(one.after)}, was {say(one.before)})"
 
 
 def _ways(apart: Sequence[Figure]) -> str:
@@ -94,12 +94,12 @@ def outcome(after: Answer, found: Sequence[Figure]) -> str:
 def notes(before: Answer, after: Answer) -> Iterator[str]:
     ours, theirs = ({row.name: row for row in one.rows} for one in (before, after))
     for which, names, others in (("first", ours, theirs), ("second", theirs, ours)):
-        only = [name for name in names if name not in others]
+        only = [f"'{name}'" for name in names if name not in others]
         if only:
             yield f"Only the {which} has {units.listed(only)}."
     for name, row in theirs.items():
         if name in ours and row.status != ours[name].status:
-            yield f"{name} was {ours[name].status} before and is {row.status} now."
+            yield f"'{name}' was {ours[name].status} before and is {row.status} now."
     for which, one in (("first", before), ("second", after)):
         if not one.complete:
             yield f"The {which} was stopped early."

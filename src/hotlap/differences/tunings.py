@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from hotlap import units
 from hotlap.comparisons import Change, Figure
 from hotlap.differences import contrasts, profiles
@@ -31,7 +33,7 @@ def tuned(before: Tuning, after: Tuning) -> Speedup | None:
 
 
 def _best(tuning: Tuning) -> Sequence[Run]:
-    return wording.winners_runs(tuning) or tuning.baseline_runs
+    return tuning.baseline_runs if tuning.winner is None else wording.winners_runs(tuning)
 
 
 def _gain(
@@ -43,7 +45,16 @@ def _gain(
         for one in (before, after)
         for runs in (one.baseline_runs, *(trial.runs for trial in one.trials))
     ]
-    return contrasts.gain(_through(ours), _through(theirs), arms)
+    both = _through(ours), _through(theirs)
+    if any(run.sample_seconds is None for run in (*both[0], *both[1])):
+        # the time of a step is not to be held against that of a sample
+        both = _by_step(both[0]), _by_step(both[1])
+        arms = [_by_step(runs) for runs in arms]
+    return contrasts.gain(*both, arms)
+
+
+def _by_step(runs: Sequence[Run]) -> list[Run]:
+    return [msgspec.structs.replace(run, sample_seconds=None) for run in runs]
 
 
 # Figures -------------------------------------------------------------------------------------
@@ -132,7 +143,7 @@ def summary(before: Tuning, after: Tuning) -> str:
         )
     if "memory" in (before.goal, after.goal) and _same_memory(before, after):
         ours, theirs = (units.size(rows.peak(_best(one))) for one in (before, after))
-        said.append(f"The memory at the peak is {theirs} then, and was {ours}.")
+        said.append(f"The memory at the peak is {theirs} with that; it was {ours}.")
     return " ".join(said)
 
 

@@ -314,6 +314,24 @@ def test_a_recipe_with_a_larger_batch_is_told_by_the_sample():
     assert step.outcome == ""
 
 
+def test_tunings_of_which_one_counts_no_samples_are_told_by_the_step():
+    after = tuning(0.02)
+    runs = tuple(msgspec.structs.replace(run, sample_seconds=None) for run in after.baseline_runs)
+    after = msgspec.structs.replace(after, baseline_runs=runs)
+    found = hotlap.compare(tuning(0.04), after)
+    assert "As it is: 2.00 times as fast" in found.summary
+    assert "40.0 ms a step become 20.0 ms" in found.summary
+
+
+def test_a_recipe_without_runs_is_not_taken_for_the_command_as_it_is():
+    before = tuning(0.04, 0.02)
+    assert before.winner is not None
+    before = msgspec.structs.replace(before, winner=msgspec.structs.replace(before.winner, runs=()))
+    found = hotlap.compare(before, tuning(0.04, 0.02))
+    assert found.outcome == ""
+    assert "With what they found: the steps of the two cannot be compared: –" in found.summary
+
+
 def test_tunings_for_memory_tell_of_it():
     before, after = tuning(0.04, 0.02, goal="memory"), tuning(0.04, 0.02, goal="memory")
     assert "The memory at the peak is" in hotlap.compare(before, after).summary
@@ -401,7 +419,7 @@ def test_rows_of_a_study_differ_where_their_intervals_say_so():
     found = hotlap.compare(before, after)
     outcomes = {one.name: one.outcome for one in found.figures}
     assert outcomes == {"a": FASTER, "b": SAME, "c": SAME}
-    assert "1 of 3 rows differ in samples/s: a is faster (150, was 100)." in found.summary
+    assert "1 of 3 rows differs in samples/s: 'a' is faster (150, was 100)." in found.summary
     assert "The best row is 'b', as before." in found.summary
     assert found.outcome == comparisons.DIFFERENT
 
@@ -413,8 +431,8 @@ def test_a_study_in_which_nothing_differs_says_so_and_names_what_only_one_has():
     assert "No difference beyond the noise in the one row that both have" in found.summary
     assert "it was 'b'" in found.summary
     assert found.outcome == SAME
-    assert "Only the first has b." in found.notes
-    assert "Only the second has c." in found.notes
+    assert "Only the first has 'b'." in found.notes
+    assert "Only the second has 'c'." in found.notes
 
 
 def test_a_value_that_is_no_number_is_not_judged():
@@ -430,7 +448,7 @@ def test_a_row_that_failed_has_no_figure_and_is_told():
     rows = (before.rows[0], Row(name="b", status="out of memory", reason="too large"))
     found = hotlap.compare(before, msgspec.structs.replace(before, rows=rows))
     assert [one.name for one in found.figures] == ["a"]
-    assert "b was measured before and is out of memory now." in found.notes
+    assert "'b' was measured before and is out of memory now." in found.notes
 
 
 # Any -----------------------------------------------------------------------------------------
