@@ -21,6 +21,7 @@ from hotlap.reports import wording
 from hotlap.tunings import Tuning
 
 Source = str | os.PathLike[str] | Profile | Tuning | Answer
+Named = tuple[Result, str]  # the result, and what it is called
 
 
 def compare(before: Source, after: Source) -> Comparison:
@@ -30,14 +31,18 @@ def compare(before: Source, after: Source) -> Comparison:
 
     Raises `UsageError` where they cannot be compared or read.
     """
-    named = [_loaded(one) for one in (before, after)]
-    (ours, first), (theirs, second) = named
+    return between(_loaded(before), _loaded(after))
+
+
+def between(before: Named, after: Named) -> Comparison:
+    """The same of two that were read already."""
+    (ours, first), (theirs, second) = before, after
     kinds = results.kind(ours), results.kind(theirs)
     if kinds[0] != kinds[1]:
         raise UsageError(
             f"{first} is a {kinds[0]}, {second} is a {kinds[1]}. Name two of one kind."
         )
-    for one, name in named:
+    for one, name in (before, after):
         _check(one, name)
     found: dict[str, Any]
     if isinstance(ours, Profile) and isinstance(theirs, Profile):
@@ -59,8 +64,7 @@ def compare(before: Source, after: Source) -> Comparison:
     )
 
 
-def _loaded(source: Source) -> tuple[Result, str]:
-    """The result, and what it is called."""
+def _loaded(source: Source) -> Named:
     if isinstance(source, (Profile, Tuning, Answer)):
         return source, source.folder
     file = results.find(Path(source))
