@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -137,3 +138,17 @@ def test_of_many_runs_only_as_many_are_read_as_are_needed(hotlap, runs, monkeypa
 
 def test_the_help_names_what_may_be_left_out_in_one_pair_of_brackets(hotlap):
     assert "[OPTIONS] [BEFORE] [AFTER]" in hotlap("--help").output
+
+
+def test_a_run_that_may_not_be_looked_into_is_passed_over(hotlap, runs, monkeypatch):
+    locked = kept("profile-9", sample.slow_profile(), 900)
+    stat = os.stat
+
+    def refusing(path: object, *args: object, **more: object) -> os.stat_result:
+        if isinstance(path, (str, os.PathLike)) and Path(path).parent == locked:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *args, **more)
+
+    monkeypatch.setattr(os, "stat", refusing)
+    assert sides(hotlap("--format", "json")) == (str(runs[0]), str(runs[1]))
+    assert "no run's folder" in problem(hotlap(locked, runs[0]))
