@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hotlap import __version__, records
 from hotlap.api.failures import counted, failed, how_it_failed, why_nothing
 from hotlap.errors import CommandFailed, Interrupted, RecordError, UsageError
@@ -86,9 +88,12 @@ def profile(
         second = measuring.measure(silent, again, replace(limits, brief=True), recipe=Recipe())
         interrupted = second.outcome.stopped == "interrupted"
         record = merging.complete(record, second.raws)
-    kept = _bring_trace(trials, record, Path(trace), warn) if trace is not None else None
-    result = conclude(record, words, run, trace=kept)
+    result = conclude(record, words, run)
     records.save(result, run.result)
+    if trace is not None:  # after that: a large one takes a while, and may be interrupted
+        kept = _bring_trace(trials, record, Path(trace), warn)
+        result = msgspec.structs.replace(result, trace=kept)
+        records.save(result, run.result)
     if interrupted:
         raise Interrupted(
             f"Interrupted after {record.step.seen} steps. What was measured is in {run.result}",
@@ -169,9 +174,7 @@ def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) 
     return chosen
 
 
-def conclude(
-    record: Record, words: list[str], run: RunFolder, *, trace: str | None = None
-) -> Profile:
+def conclude(record: Record, words: list[str], run: RunFolder) -> Profile:
     verdict = judge(record)
     fields = {name: getattr(record, name) for name in Record.__struct_fields__}
     return Profile(
@@ -182,7 +185,6 @@ def conclude(
         folder=str(run.path),
         verdict=verdict,
         findings=find(record, verdict),
-        trace=trace,
         **fields,
     )
 

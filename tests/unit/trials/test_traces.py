@@ -6,6 +6,7 @@ import gzip
 import os
 import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -59,6 +60,23 @@ def test_a_link_is_written_through_and_stays(tmp_path: Path) -> None:
     traces.bring(source, link)
     assert link.is_symlink()
     assert real.read_text() == "new"
+
+
+def test_an_interrupt_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(source: object, copy: IO[bytes], size: int) -> None:
+        copy.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(traces.shutil, "copyfileobj", interrupted)
+    source, target = tmp_path / "1.json", tmp_path / "t.json"
+    source.write_text("{}")
+    target.write_text("older")
+    with pytest.raises(KeyboardInterrupt):
+        traces.bring(source, target)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["1.json", "t.json"]
+    assert target.read_text() == "older"
 
 
 def test_what_cannot_be_written_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
