@@ -196,7 +196,6 @@ def _table(found: Sequence[Line], names: Sequence[str]) -> Table:
         right = name in ("before", "after", "change")
         grid.add_column(
             justify="right" if right else "left",
-            style="dim" if name == "between" else "",
             no_wrap=right,
             overflow="fold",
         )
@@ -216,8 +215,8 @@ def _cell(one: Line, column: str) -> Text:
     if column == "name" and one.group == "phases" and one.name in terminal.PHASES:
         colour, _ = terminal.PHASES[one.name]
         return Text.assemble(("■ ", colour), one.name)
-    style = COLOURS.get(one.outcome, "") if column == "change" else ""
-    return Text(getattr(one, column), style=style)
+    styles = {"change": COLOURS.get(one.outcome, ""), "between": "dim"}
+    return Text(getattr(one, column), style=styles.get(column, ""))
 
 
 def _changes(comparison: Comparison) -> Iterator[RenderableType]:

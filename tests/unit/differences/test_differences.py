@@ -424,6 +424,32 @@ def test_rows_of_a_study_differ_where_their_intervals_say_so():
     assert found.outcome == comparisons.DIFFERENT
 
 
+def test_a_study_is_told_by_its_times_and_not_by_gains_over_a_row_that_moved():
+    made = studied(a=(100, 95, 105), b=(200, 190, 210))
+    gain = msgspec.structs.replace(made.columns[0], name="gain", title="gain", unit="ratio")
+    rate = msgspec.structs.replace(made.columns[0], interval=False)
+
+    def against_a(**rates: tuple[float, float, float]):
+        first = rates["a"][0]
+        one = studied(**rates)
+        rows = tuple(
+            msgspec.structs.replace(
+                row,
+                values={**row.values, "gain": row.values["rate"] / first},
+                intervals={
+                    **row.intervals,
+                    "gain": tuple(end / first for end in row.intervals["rate"]),
+                },
+            )
+            for row in one.rows
+        )
+        return msgspec.structs.replace(one, rows=rows, columns=(gain, rate))
+
+    before = against_a(a=(100, 95, 105), b=(200, 190, 210))
+    found = hotlap.compare(before, against_a(a=(200, 190, 210), b=(300, 290, 310)))
+    assert (found.column, found.outcome) == ("samples/s", FASTER)
+
+
 def test_a_study_in_which_nothing_differs_says_so_and_names_what_only_one_has():
     before = studied(a=(100, 95, 105), b=(200, 190, 210))
     after = studied(a=(101, 95, 105), c=(300, 290, 310))
