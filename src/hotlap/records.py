@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -358,20 +358,28 @@ def save(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 
 def write(content: bytes, path: Path) -> None:
-    """Whole or not at all; through a link, not over it."""
+    with writing(path) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """What is written arrives whole or not at all; through a link, not over it."""
     file = Path(os.path.realpath(path))
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         if _is_stream(path):  # by the name it has: that of a pipe leads nowhere
             with _opened(path) as stream:
-                stream.write(content)
+                yield stream
             return
-        temporary.write_bytes(content)
+        with temporary.open("wb") as stream:
+            yield stream
         temporary.replace(file)
     except OSError as problem:
+        raise RecordError(f"{file} cannot be written: {problem.strerror}.") from problem
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise RecordError(f"{file} cannot be written: {problem.strerror}.") from problem
 
 
 def _is_stream(path: Path) -> bool:

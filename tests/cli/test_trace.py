@@ -82,3 +82,15 @@ def test_a_trace_that_cannot_be_written_is_refused_before_the_command_runs(
     assert answer.code == 2
     assert "--trace" in answer.errors
     assert not answer.out.exists()
+
+
+def test_a_trace_that_finds_no_room_is_kept_in_the_run_and_so_is_what_was_measured(
+    hotlap: Hotlap,
+) -> None:
+    answer = hotlap("plain.py", options=(*ENOUGH, "--trace", "/dev/full"))
+    assert answer.code == 0, answer.errors
+    assert "/dev/full cannot be written: No space left on device" in answer.errors
+    assert answer.result is not None
+    kept = Path(answer.result["trace"])
+    assert kept.is_relative_to(answer.out)
+    assert any(one["name"] == "hotlap::backward" for one in events(kept))

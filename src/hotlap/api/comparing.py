@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from hotlap.reports import wording
 from hotlap.tunings import Tuning
 
 Source = str | os.PathLike[str] | Profile | Tuning | Answer
+Named = tuple[Result, str]  # the result, and what it is called
 
 
 def compare(before: Source, after: Source) -> Comparison:
@@ -29,13 +31,19 @@ def compare(before: Source, after: Source) -> Comparison:
 
     Raises `UsageError` where they cannot be compared or read.
     """
-    named = [_loaded(one) for one in (before, after)]
-    (ours, first), (theirs, second) = named
+    return between(_loaded(before), _loaded(after))
+
+
+def between(before: Named, after: Named) -> Comparison:
+    """The same of two that were read already."""
+    (ours, first), (theirs, second) = before, after
     kinds = results.kind(ours), results.kind(theirs)
     if kinds[0] != kinds[1]:
         raise UsageError(
             f"{first} is a {kinds[0]}, {second} is a {kinds[1]}. Name two of one kind."
         )
+    for one, name in (before, after):
+        _check(one, name)
     found: dict[str, Any]
     if isinstance(ours, Profile) and isinstance(theirs, Profile):
         found = _profiles(Pair(before=ours, after=theirs))
@@ -56,12 +64,24 @@ def compare(before: Source, after: Source) -> Comparison:
     )
 
 
-def _loaded(source: Source) -> tuple[Result, str]:
-    """The result, and what it is called."""
+def _loaded(source: Source) -> Named:
     if isinstance(source, (Profile, Tuning, Answer)):
         return source, source.folder
     file = results.find(Path(source))
     return results.load(file), str(source)
+
+
+def _check(result: Result, source: str) -> None:
+    """A step of no seconds was never measured: somebody has changed the file."""
+    if isinstance(result, Answer):
+        return
+    step = (result.baseline if isinstance(result, Tuning) else result).step
+    for value in (step.median_seconds, step.mean_seconds, step.samples or 1.0):
+        if not 0 < value < math.inf:
+            raise UsageError(
+                f"{source} has a step of {step.median_seconds:g} s (mean {step.mean_seconds:g} s, "
+                f"{step.samples} samples), which cannot have been measured. Name another one."
+            )
 
 
 def _side(result: Result, source: str) -> Side:

@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hotlap import __version__, records
 from hotlap.api.failures import counted, failed, how_it_failed, why_nothing
-from hotlap.errors import CommandFailed, Interrupted, UsageError
+from hotlap.errors import CommandFailed, Interrupted, RecordError, UsageError
 from hotlap.recipes import Recipe
 from hotlap.records import SCHEMA, Profile, Record
 from hotlap.rules import find
@@ -86,9 +88,12 @@ def profile(
         second = measuring.measure(silent, again, replace(limits, brief=True), recipe=Recipe())
         interrupted = second.outcome.stopped == "interrupted"
         record = merging.complete(record, second.raws)
-    kept = _bring_trace(trials, record, Path(trace), warn) if trace is not None else None
-    result = conclude(record, words, run, trace=kept)
+    result = conclude(record, words, run)
     records.save(result, run.result)
+    if trace is not None:  # after that: a large one takes a while, and may be interrupted
+        kept = _bring_trace(trials, record, Path(trace), warn)
+        result = msgspec.structs.replace(result, trace=kept)
+        records.save(result, run.result)
     if interrupted:
         raise Interrupted(
             f"Interrupted after {record.step.seen} steps. What was measured is in {run.result}",
@@ -110,9 +115,14 @@ def _bring_trace(
     """Where it is; None where there is none, which is told."""
     found = traces.found(trials, record.ranks)
     if found is not None:
-        traces.bring(found, target)
-        for trial in trials:
-            remove_tree(trial.traces)
+        try:
+            traces.bring(found, target)
+        except RecordError as problem:  # what was measured is worth more than that
+            warn(f"{problem} The trace is kept in {found}")
+            return str(found)
+    for trial in trials:
+        remove_tree(trial.traces)
+    if found is not None:
         return str(target)
     seen = record.kernels
     reason = seen.problem if seen else "it ended before torch.profiler had seen a whole step of it"
@@ -164,9 +174,7 @@ def _limits(*, steps: int | None, seconds: float | None, timeout: float | None) 
     return chosen
 
 
-def conclude(
-    record: Record, words: list[str], run: RunFolder, *, trace: str | None = None
-) -> Profile:
+def conclude(record: Record, words: list[str], run: RunFolder) -> Profile:
     verdict = judge(record)
     fields = {name: getattr(record, name) for name in Record.__struct_fields__}
     return Profile(
@@ -177,7 +185,6 @@ def conclude(
         folder=str(run.path),
         verdict=verdict,
         findings=find(record, verdict),
-        trace=trace,
         **fields,
     )
 

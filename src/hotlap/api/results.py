@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,17 +20,17 @@ def find(run: Path | None) -> Path:
     """The file that holds the result."""
     if run is None:
         return _newest(Path(HOME))
-    if run.is_dir():
+    if os.path.isdir(run):
         file = _result(run)
         if file is not None:
             return file
-        if any(_result(one) for one in run.iterdir() if one.is_dir()):
+        if any(map(_result, _folders(run))):
             raise UsageError(f"{run} holds runs. Name one of them, such as {_newest(run).parent}.")
         raise UsageError(
             f"{run} holds no tuning.json, study.json or profile.json: it is no run's folder, or "
             "the run was ended before it had a result. Name another one."
         )
-    if not run.exists():
+    if not os.path.exists(run):
         raise UsageError(f"There is no run {run}. Name a run's folder or the file --json wrote.")
     return run
 
@@ -40,7 +41,8 @@ def is_of_a_run(file: Path) -> bool:
 
 
 def _result(folder: Path) -> Path | None:
-    return next((file for file in _results(folder) if file.is_file()), None)
+    """None also where it may not be looked into: another one's run."""
+    return next((file for file in _results(folder) if os.path.isfile(file)), None)
 
 
 def _results(folder: Path) -> tuple[Path, ...]:
@@ -50,9 +52,17 @@ def _results(folder: Path) -> tuple[Path, ...]:
 
 def kept(home: Path) -> list[Path]:
     """The results of all runs in there, the newest first."""
-    found = [_result(one) for one in home.iterdir() if one.is_dir()] if home.is_dir() else []
-    files = [file for file in found if file is not None]
+    files = [file for file in map(_result, _folders(home)) if file is not None]
     return sorted(files, key=lambda file: (file.stat().st_mtime_ns, file.parent.name), reverse=True)
+
+
+def _folders(home: Path) -> list[Path]:
+    try:
+        return [one for one in home.iterdir() if os.path.isdir(one)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as problem:
+        raise UsageError(f"{home} cannot be read: {problem.strerror}. Name a run.") from problem
 
 
 def _newest(home: Path) -> Path:

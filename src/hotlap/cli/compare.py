@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,9 @@ from hotlap.cli.profile import check_writable
 from hotlap.comparisons import Comparison
 from hotlap.errors import UsageError
 from hotlap.trials.folder import HOME
+
+if TYPE_CHECKING:
+    from hotlap.api.results import Result
 
 
 class Format(str, Enum):
@@ -35,7 +39,7 @@ def compare(
     before: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[BEFORE]",
+            metavar="BEFORE",
             help="A run's folder, or a file --json wrote; without it the newest but one.",
             show_default=False,
         ),
@@ -43,7 +47,7 @@ def compare(
     after: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[AFTER]",
+            metavar="AFTER",
             help="Another one of its kind; without it the newest in ./.hotlap.",
             show_default=False,
         ),
@@ -57,40 +61,43 @@ def compare(
     ] = None,
     json: Json = None,
 ) -> None:
-    from hotlap.api.comparing import compare as compared
-
     for option, path in (("--output", output), ("--json", json)):
         if path is not None:
             check_writable(path, option=option)
-    found = compared(*_chosen(before, after))
+    found = _compared(before, after)
     if json is not None:
         comparisons.save(found, json)
     _write(found, format, output)
 
 
-def _chosen(before: Path | None, after: Path | None) -> tuple[Path, Path]:
+def _compared(before: Path | None, after: Path | None) -> Comparison:
     """What is not named is the newest of its kind that is kept here."""
-    from hotlap.api import results
+    from hotlap.api import comparing, results
 
     if before is not None and after is not None:
-        return before, after
+        return comparing.compare(before, after)
     if before is not None:
         file = results.find(before)
-        kind = results.kind(results.load(file))
+        first = results.load(file)  # once: a pipe cannot be read again
+        kind = results.kind(first)
         newest = next(results.of_kind(kind, without=file), None)
         if newest is None:
             raise UsageError(
                 f"There is no other {kind} in {Path(HOME).absolute()} to compare {before} with. "
                 "Name the second one as well."
             )
-        return before, newest[0].parent
-    files = [file.parent for file, _ in results.of_kind(None)]
-    if len(files) < 2:
+        return comparing.between((first, str(before)), _named(*newest))
+    found = list(islice(results.of_kind(None), 2))
+    if len(found) < 2:
         raise UsageError(
             f"There are no two runs of one kind in {Path(HOME).absolute()}. Name two: "
             "hotlap compare BEFORE AFTER"
         )
-    return files[1], files[0]
+    return comparing.between(_named(*found[1]), _named(*found[0]))
+
+
+def _named(file: Path, result: Result) -> tuple[Result, str]:
+    return result, str(file.parent)
 
 
 def _write(found: Comparison, format: Format, output: Path | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hotlap import units
 from hotlap.comparisons import FASTER, GONE, NEW, SAME, STILL, Figure, Seen
 from hotlap.differences import contrasts
-from hotlap.records import PHASES, Finding, Profile, as_told
+from hotlap.records import PHASES, Finding, Profile, Step, as_told
 from hotlap.reports import facts
 from hotlap.rules import busy_machine
 from hotlap.search import comparing
@@ -23,8 +23,10 @@ STARTS = {
     "compile_seconds": "compiling",
 }
 DECILES = 2.563  # standard deviations between the 10th and the 90th percentile
+BEYOND = 0.1  # of the steps, above the latter
 OTHER_SAMPLES_FROM = 0.005  # a step of that many more samples is another step
 MOST_OF_IT = 0.5
+UNITS = {"optimizer": "the optimizer", "backward": "the backward pass"}
 
 
 def differ(before: float, after: float) -> bool:
@@ -53,6 +55,11 @@ class Pair:
         return bool(self.before.step.samples and self.after.step.samples)
 
     @property
+    def counted_apart(self) -> bool:
+        """Whether a step of one is not what one of the other is, nor is its number of samples."""
+        return not self.counted and self.before.step.unit != self.after.step.unit
+
+    @property
     def other_steps(self) -> bool:
         """Whether a step has other samples now: then only what one sample takes compares."""
         ours, theirs = self.before.step.samples or 1.0, self.after.step.samples or 1.0
@@ -71,7 +78,7 @@ def gain(pair: Pair) -> Speedup | None:
 
     None where no such assumption holds: a machine that does other work may take ten times as long.
     """
-    if busy(pair) or (not pair.counted and pair.before.step.unit != pair.after.step.unit):
+    if busy(pair) or pair.counted_apart:
         return None
     runs = [
         Run(folder=one.folder, step_seconds=pair.cost(one)) for one in (pair.before, pair.after)
@@ -80,16 +87,22 @@ def gain(pair: Pair) -> Speedup | None:
 
 
 def _noise(pair: Pair) -> Spread:
-    within = max(_within(pair.before), _within(pair.after))
+    within = max(_within(one.step, average=pair.average) for one in (pair.before, pair.after))
     deviation = max(comparing.PRIOR_SPREAD, within)
     return Spread(deviation=deviation, degrees=comparing.PRIOR_DEGREES)
 
 
-def _within(profile: Profile) -> float:
-    """The standard error of its step time from its own steps, as a share of it."""
-    step = profile.step
-    scatter = (step.high_seconds - step.low_seconds) / DECILES / step.median_seconds
-    return scatter / math.sqrt(max(1, step.count))
+def _within(step: Step, *, average: bool) -> float:
+    """The standard error of a step's time from the run's own steps, as a share of it.
+
+    A mean above all that steps up to the 90th percentile can give comes from the few beyond it: a
+    tenth at most, and another run has more or less of them.
+    """
+    told = step.mean_seconds if average else step.median_seconds
+    even = (step.high_seconds - step.low_seconds) / DECILES / math.sqrt(max(1, step.count))
+    usual = (step.median_seconds + step.high_seconds) / 2
+    rare = (step.mean_seconds - usual) / math.sqrt(max(1, BEYOND * step.count))
+    return max(even, rare if average else 0.0) / told
 
 
 def busy(pair: Pair) -> list[str]:
@@ -229,6 +242,12 @@ def notes(pair: Pair) -> Iterator[str]:
             f"A step has {theirs} samples now, {ours} before: the speed-up is that of a sample, "
             "the other times are those of a step."
         )
+    if pair.counted_apart:
+        ours, theirs = (UNITS.get(one.step.unit, one.step.unit) for one in both.values())
+        yield (
+            f"The first has its steps counted at {ours}, the second at {theirs}, and their samples "
+            "are not known: a step may not be the same work."
+        )
     disturbed = busy(pair)
     if disturbed:
         which = units.listed([f"the {name}" for name in disturbed])
@@ -239,9 +258,10 @@ def notes(pair: Pair) -> Iterator[str]:
     )
     found = gain(pair)
     if found is not None and not is_apart(found):
+        least = units.share(found.high / found.ratio - 1)
         yield (
-            f"Two single runs show a difference of {units.share(found.high / found.ratio - 1)} or "
-            "more. hotlap tune runs in turns, and shows smaller ones."
+            f"Two single runs can only show a difference of {least} or more. hotlap tune runs in "
+            "turns, and shows smaller ones."
         )
 
 

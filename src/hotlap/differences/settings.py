@@ -61,13 +61,26 @@ def _training(profile: Profile) -> list[Loader]:
 
 def _of_loaders(before: Sequence[Loader], after: Sequence[Loader]) -> Iterator[Change]:
     yield from different("training loaders", len(before), len(after))
-    for ours, theirs in zip(before, after, strict=False):
+    for ours, theirs in _paired(before, after):
         name = f"loader of {ours.dataset}"
         yield from different("data set", ours.dataset, theirs.dataset)
         for key in LOADER:
             yield from different(
                 f"{name}: {key.replace('_', ' ')}", getattr(ours, key), getattr(theirs, key)
             )
+
+
+def _paired(before: Sequence[Loader], after: Sequence[Loader]) -> Iterator[tuple[Loader, Loader]]:
+    """Those of one data set, whatever their order; then what is left, one by one."""
+    left, others = list(after), []
+    for ours in before:
+        same = next((one for one in left if one.dataset == ours.dataset), None)
+        if same is None:
+            others.append(ours)
+        else:
+            left.remove(same)
+            yield ours, same
+    yield from zip(others, left, strict=False)
 
 
 def _of_optimizers(before: Sequence[Optimizer], after: Sequence[Optimizer]) -> Iterator[Change]:

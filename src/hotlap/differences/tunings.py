@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from hotlap import units
 from hotlap.comparisons import Change, Figure
 from hotlap.differences import contrasts, profiles
-from hotlap.differences.profiles import Pair
 from hotlap.recipes import Recipe
+from hotlap.records import PHASES
 from hotlap.reports import wording
 from hotlap.search import guarding, rows
 from hotlap.tunings import Guard, Run, Speedup, Tuning
@@ -31,7 +33,7 @@ def tuned(before: Tuning, after: Tuning) -> Speedup | None:
 
 
 def _best(tuning: Tuning) -> Sequence[Run]:
-    return wording.winners_runs(tuning) or tuning.baseline_runs
+    return tuning.baseline_runs if tuning.winner is None else wording.winners_runs(tuning)
 
 
 def _gain(
@@ -43,7 +45,16 @@ def _gain(
         for one in (before, after)
         for runs in (one.baseline_runs, *(trial.runs for trial in one.trials))
     ]
-    return contrasts.gain(_through(ours), _through(theirs), arms)
+    both = _through(ours), _through(theirs)
+    if any(run.sample_seconds is None for run in (*both[0], *both[1])):
+        # the time of a step is not to be held against that of a sample
+        both = _by_step(both[0]), _by_step(both[1])
+        arms = [_by_step(runs) for runs in arms]
+    return contrasts.gain(*both, arms)
+
+
+def _by_step(runs: Sequence[Run]) -> list[Run]:
+    return [msgspec.structs.replace(run, sample_seconds=None) for run in runs]
 
 
 # Figures -------------------------------------------------------------------------------------
@@ -61,13 +72,27 @@ def figures(before: Tuning, after: Tuning) -> Iterator[Figure]:
             (ours.ratio, theirs.ratio),
             ((ours.low, ours.high), (theirs.low, theirs.high)),
         )
-    for name, one, other in (
-        (AS_IS, rows.peak(before.baseline_runs), rows.peak(after.baseline_runs)),
-        (TUNED, rows.peak(_best(before)), rows.peak(_best(after))),
-    ):
-        yield from contrasts.plain(name, "memory", "bytes", one, other)
-    pair = Pair(before=before.baseline, after=after.baseline)
-    yield from (one for one in profiles.figures(pair) if one.group == "phases")
+    if _same_memory(before, after):
+        for name, one, other in (
+            (AS_IS, rows.peak(before.baseline_runs), rows.peak(after.baseline_runs)),
+            (TUNED, rows.peak(_best(before)), rows.peak(_best(after))),
+        ):
+            yield from contrasts.plain(name, "memory", "bytes", one, other)
+    phases = _phases(before), _phases(after)
+    for name in PHASES:
+        yield from contrasts.plain(name, "phases", "seconds", *(one[name] for one in phases))
+
+
+def _same_memory(before: Tuning, after: Tuning) -> bool:
+    """Bytes of a process and bytes on a device are not the same thing."""
+    return before.baseline.memory.kind == after.baseline.memory.kind
+
+
+def _phases(tuning: Tuning) -> dict[str, float | None]:
+    """Of the step as it is, in the shares its profile has: they add up to what stands above."""
+    step = rows.step(tuning.baseline_runs) or tuning.baseline.step.whole_seconds
+    found = tuning.baseline.phases
+    return {name: None if (share := found[name].share) is None else share * step for name in PHASES}
 
 
 def _steps(
@@ -116,9 +141,9 @@ def summary(before: Tuning, after: Tuning) -> str:
         said.append(
             _told("With what they found", _best(before), _best(after), tuned(before, after))
         )
-    if "memory" in (before.goal, after.goal):
+    if "memory" in (before.goal, after.goal) and _same_memory(before, after):
         ours, theirs = (units.size(rows.peak(_best(one))) for one in (before, after))
-        said.append(f"The memory at the peak is {theirs} then, and was {ours}.")
+        said.append(f"The memory at the peak is {theirs} with that; it was {ours}.")
     return " ".join(said)
 
 

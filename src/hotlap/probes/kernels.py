@@ -72,10 +72,13 @@ class KernelProbe:
     def _save(self, trace: Path) -> None:
         """What was seen, for those who want to look for themselves; whole or not at all."""
         unfinished = trace.with_name(f".{trace.name}")
-        with contextlib.suppress(Exception):  # a full disk: the sums are there all the same
+        try:
             trace.parent.mkdir(parents=True, exist_ok=True)
             self._profiler.export_chrome_trace(str(unfinished))
             unfinished.replace(trace)
+        except Exception:  # a full disk: the sums are there all the same
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
 
 
 def summarize_what_fits(raw: list[Any], steps: int) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hotlap.comparisons import FASTER, GONE, NEW, SAME, SLOWER, Comparison, Figure, Seen, Side
+from hotlap.comparisons import FASTER, GONE, NEW, SAME, SLOWER, Comparison, Figure, Seen
 from hotlap.records import PHASES
 from hotlap.reports import study, terminal, wording
 from hotlap.reports.wording import finite
@@ -25,6 +26,7 @@ TITLES = {
 }
 KINDS = {"profile": "two profiles", "tuning": "two tunings", "study": "two studies"}
 MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
+COLUMNS = ("name", "before", "after", "change", "between", "outcome")
 COLOURS = {FASTER: "green", SLOWER: "red"}
 SIGNS = {NEW: ("+", "yellow"), GONE: ("−", "green")}
 WORTH_TELLING = 0.005  # a smaller change is shown as none
@@ -41,6 +43,7 @@ class Line:
     before: str
     after: str
     change: str
+    between: str  # the interval of the change
     outcome: str
 
 
@@ -65,38 +68,34 @@ def _is_told(one: Figure) -> bool:
 
 def _line(one: Figure) -> Line:
     say = study.UNITS.get(one.unit, wording.count)
+    moved, between = change(one)
     return Line(
         group=one.group,
         name=one.name,
         before=say(one.before),
         after=say(one.after),
-        change=change(one),
-        outcome=one.outcome,
+        change=moved,
+        between=between,
+        outcome="within the noise" if one.outcome == SAME else one.outcome,
     )
 
 
-def change(one: Figure) -> str:
-    """−46 % (−50 to −41); in points where it is a share already."""
+def change(one: Figure) -> tuple[str, str]:
+    """−46 % and (−50 to −41); in points where it is a share already."""
     before, after = finite(one.before), finite(one.after)
     if before is None or after is None:
-        return ""
+        return "", ""
     if one.unit in ("share", "accuracy"):
-        return f"{_signed(100 * (after - before), 1)} points"
-    if one.ratio is not None:
-        ends = f" ({_percent(one.ratio.low)} to {_percent(one.ratio.high)})"
-        return f"{_percent(one.ratio.ratio)} %{ends}" if _in_percent(one) else _times(one)
+        return f"{_signed(100 * (after - before), 1)} points", ""
+    found = one.ratio
+    if found is not None and found.ratio >= TIMES_FROM:
+        return wording.ratio(found.ratio), f"({wording.interval(found)})"
+    if found is not None:
+        return f"{_percent(found.ratio)} %", f"({_percent(found.low)} to {_percent(found.high)})"
     if before <= 0:
-        return ""
+        return "", ""
     ratio = after / before
-    return f"{ratio:.1f}×" if ratio >= TIMES_FROM else f"{_percent(ratio)} %"
-
-
-def _in_percent(one: Figure) -> bool:
-    return one.ratio is not None and one.ratio.ratio < TIMES_FROM
-
-
-def _times(one: Figure) -> str:
-    return wording.speedup(one.ratio)
+    return f"{ratio:.1f}×" if ratio >= TIMES_FROM else f"{_percent(ratio)} %", ""
 
 
 def _percent(ratio: float) -> str:
@@ -119,11 +118,11 @@ def render(comparison: Comparison) -> RenderableType:
         _title(comparison),
         Text(comparison.summary + "\n", style="bold"),
         *_bars(comparison),
-        _table(_main_lines(comparison)),
+        Padding(Figures(_main_lines(comparison)), (0, 0, 1, 0)),
         *_changes(comparison),
         *_findings(comparison),
         *_learning(comparison),
-        *[Text(f"! {note}", style="yellow") for note in comparison.notes],
+        *_notes(comparison),
     ]
     return Padding(Group(*parts), (1, 1, 0, 2), expand=False)
 
@@ -132,16 +131,14 @@ def _title(comparison: Comparison) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row("before", _side(comparison.before))
-    grid.add_row("after", _side(comparison.after))
+    grid.add_column(style="dim", overflow="fold")
+    before, after = comparison.before, comparison.after
+    for name, side in (("before", before), ("after", after)):
+        grid.add_row(name, Text(side.source), Text(wording.when(side.created)))
+    machines = dict.fromkeys((before.machine, after.machine))
     line = Text.assemble(("hotlap compare  ", "dim"), f"{KINDS[comparison.kind]}\n")
-    return Padding(Group(line, grid), (0, 0, 1, 0))
-
-
-def _side(side: Side) -> Text:
-    text = Text(side.source)
-    text.append(f"   {side.machine}, {wording.when(side.created)}", style="dim")
-    return text
+    on = Text("on      ", style="dim").append(" → ".join(machines))
+    return Padding(Group(line, grid, on), (0, 0, 1, 0))
 
 
 def _bars(comparison: Comparison) -> Iterator[RenderableType]:
@@ -177,35 +174,49 @@ def _by_name(found: Sequence[Figure]) -> dict[str, tuple[float | None, float | N
     return {one.name: _sides(one) for one in found}
 
 
-def _table(found: Sequence[Line]) -> RenderableType:
-    """Groups below each other, under one head."""
+class Figures:
+    """Groups below each other, under one head; in a narrow terminal without what is too wide."""
+
+    def __init__(self, found: Sequence[Line]) -> None:
+        self._found = found
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.update(width=FILE_WIDTH)
+        for left_out in ((), ("between",), ("between", "outcome")):
+            names = [name for name in COLUMNS if name not in left_out]
+            grid = _table(self._found, names)
+            if Measurement.get(console, wide, grid).maximum <= options.max_width:
+                break
+        yield grid
+
+
+def _table(found: Sequence[Line], names: Sequence[str]) -> Table:
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    for _ in ("before", "after"):
-        grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(justify="right")
-    grid.add_column()
-    head = [Text(word, style="dim") for word in ("", "before", "after", "change", "")]
-    grid.add_row(*head)
+    for name in names:
+        right = name in ("before", "after", "change")
+        grid.add_column(
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+        )
+    heads = ("", "before", "after", "change")
+    grid.add_row(*(Text(word, style="dim") for word in heads))
     group = found[0].group if found else ""
     for one in found:
         if one.group != group:
             group = one.group
             title = TITLES.get(group, group)
             grid.add_row(Text(f"\n{title}" if title else "", style="dim"))
-        grid.add_row(*_cells(one))
-    return Padding(grid, (0, 0, 1, 0))
+        grid.add_row(*(_cell(one, name) for name in names))
+    return grid
 
 
-def _cells(one: Line) -> list[RenderableType]:
-    name = Text()
-    if one.group == "phases" and one.name in terminal.PHASES:
+def _cell(one: Line, column: str) -> Text:
+    if column == "name" and one.group == "phases" and one.name in terminal.PHASES:
         colour, _ = terminal.PHASES[one.name]
-        name.append("■ ", style=colour)
-    name.append(one.name)
-    style = COLOURS.get(one.outcome, "")
-    word = "within the noise" if one.outcome == SAME else one.outcome
-    return [name, Text(one.before), Text(one.after), Text(one.change, style=style), Text(word)]
+        return Text.assemble(("■ ", colour), one.name)
+    styles = {"change": COLOURS.get(one.outcome, ""), "between": "dim"}
+    return Text(getattr(one, column), style=styles.get(column, ""))
 
 
 def _changes(comparison: Comparison) -> Iterator[RenderableType]:
@@ -215,7 +226,7 @@ def _changes(comparison: Comparison) -> Iterator[RenderableType]:
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
     for one in comparison.changes:
-        grid.add_row(one.name, Text.assemble(one.before, (" → ", "dim"), one.after))
+        grid.add_row(Text(one.name), Text.assemble(one.before, (" → ", "dim"), one.after))
     yield Text("set in another way", style="dim")
     yield Padding(grid, (0, 0, 1, 2))
 
@@ -240,6 +251,13 @@ def _place(one: Seen) -> str:
 def _learning(comparison: Comparison) -> Iterator[RenderableType]:
     if comparison.guard is not None:
         yield Text.assemble(("loss, as it is  ", "dim"), comparison.guard.reason + "\n")
+
+
+def _notes(comparison: Comparison) -> Iterator[RenderableType]:
+    grid = Table.grid(padding=(0, 1))
+    for note in comparison.notes:
+        grid.add_row(Text("!", style="yellow"), Text(note, style="yellow"))
+    yield grid
 
 
 def plain(comparison: Comparison) -> str:

@@ -79,7 +79,8 @@ def _compared(line: comparison.Line, kind: str) -> tuple[str, ...]:
     """A group that its figures' names do not show stands before them: of a study, the column."""
     plain = kind != "study" and line.group in ("step", "gain")
     name = line.name if plain else f"{line.group}: {line.name}"
-    return name, line.before, line.after, line.change, line.outcome
+    moved = f"{line.change} {line.between}".strip()
+    return name, line.before, line.after, moved, line.outcome
 
 
 def _origin_of(side: Side) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from hotlap.errors import RecordError
+from hotlap import records
 from hotlap.records import Rank
 from hotlap.trials.folder import TrialFolder
 
@@ -26,16 +24,9 @@ def found(folders: Iterable[TrialFolder], ranks: Iterable[Rank]) -> Path | None:
 
 def bring(trace: Path, target: Path) -> None:
     """Copies it to where it was asked for, whole or not at all; compressed if it ends in .gz."""
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    packed = target.suffix == ".gz"
-    try:
-        with (
-            trace.open("rb") as source,
-            gzip.open(unfinished, "wb", 6) if packed else unfinished.open("wb") as copy,
-        ):
-            shutil.copyfileobj(source, copy, 1 << 20)
-        unfinished.replace(os.path.realpath(target))
-    except OSError as problem:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-        raise RecordError(f"{target} cannot be written: {problem.strerror}.") from problem
+    with trace.open("rb") as source, records.writing(target) as file:
+        if target.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6) as packed:
+                shutil.copyfileobj(source, packed, 1 << 20)
+        else:
+            shutil.copyfileobj(source, file, 1 << 20)

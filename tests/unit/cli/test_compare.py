@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from hotlap import comparisons, records, tunings
+from hotlap.api import results
 from hotlap.cli import compare
 from hotlap.errors import HotlapError
 
@@ -111,3 +113,42 @@ def test_with_fewer_than_two_runs_it_says_what_to_do(hotlap):
 def test_an_unwritable_output_is_refused_before_anything_is_read(hotlap, runs):
     for option in ("--json", "--output"):
         assert option in problem(hotlap(option, "no/where.txt", "not", "there"))
+
+
+def test_what_comes_through_a_pipe_is_read_once(hotlap, runs):
+    reading, writing = os.pipe()
+    os.write(writing, (runs[0] / "profile.json").read_bytes())
+    os.close(writing)
+    try:
+        pipe = f"/dev/fd/{reading}"
+        assert sides(hotlap(pipe, "--format", "json")) == (pipe, str(runs[1]))
+    finally:
+        os.close(reading)
+
+
+def test_of_many_runs_only_as_many_are_read_as_are_needed(hotlap, runs, monkeypatch):
+    for number in range(3, 20):
+        kept(f"profile-{number}", sample.slow_profile(), 100 * number)
+    read: list[Path] = []
+    load = results.load
+    monkeypatch.setattr(results, "load", lambda file: read.append(file) or load(file))
+    assert hotlap("--format", "json").exit_code == 0
+    assert len(read) == 2
+
+
+def test_the_help_names_what_may_be_left_out_in_one_pair_of_brackets(hotlap):
+    assert "[OPTIONS] [BEFORE] [AFTER]" in hotlap("--help").output
+
+
+def test_a_run_that_may_not_be_looked_into_is_passed_over(hotlap, runs, monkeypatch):
+    locked = kept("profile-9", sample.slow_profile(), 900)
+    stat = os.stat
+
+    def refusing(path: object, *args: object, **more: object) -> os.stat_result:
+        if isinstance(path, (str, os.PathLike)) and Path(path).parent == locked:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *args, **more)
+
+    monkeypatch.setattr(os, "stat", refusing)
+    assert sides(hotlap("--format", "json")) == (str(runs[0]), str(runs[1]))
+    assert "no run's folder" in problem(hotlap(locked, runs[0]))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -59,6 +62,23 @@ def test_a_link_is_written_through_and_stays(tmp_path: Path) -> None:
     assert real.read_text() == "new"
 
 
+def test_an_interrupt_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(source: object, copy: IO[bytes], size: int) -> None:
+        copy.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(traces.shutil, "copyfileobj", interrupted)
+    source, target = tmp_path / "1.json", tmp_path / "t.json"
+    source.write_text("{}")
+    target.write_text("older")
+    with pytest.raises(KeyboardInterrupt):
+        traces.bring(source, target)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["1.json", "t.json"]
+    assert target.read_text() == "older"
+
+
 def test_what_cannot_be_written_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     source = tmp_path / "1.json"
     source.write_text("{}")
@@ -66,3 +86,29 @@ def test_what_cannot_be_written_is_a_sentence_and_leaves_nothing(tmp_path: Path)
     with pytest.raises(RecordError, match="cannot be written"):
         traces.bring(source, tmp_path / "folder")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["1.json", "folder"]
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    source, pipe = tmp_path / "1.json", tmp_path / "pipe"
+    source.write_text("{}")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        traces.bring(source, pipe)
+        assert os.read(reader, 100) == b"{}"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_link_to_another_file_system_is_written_through(tmp_path: Path) -> None:
+    source, link = tmp_path / "1.json", tmp_path / "link.json"
+    source.write_text("new")
+    elsewhere = Path("/dev/shm")
+    if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other file system")
+    with tempfile.TemporaryDirectory(dir=elsewhere) as folder:
+        link.symlink_to(Path(folder) / "real.json")
+        traces.bring(source, link)
+        assert link.is_symlink()
+        assert link.read_text() == "new"
