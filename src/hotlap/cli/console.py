@@ -12,14 +12,16 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from hotlap.errors import HotlapError
+from hotlap.reports import wording
 
 PIPED_WIDTH = 120  # of what no terminal gives a width; the table of a tuning needs most of it
 DESERTED = 141  # what a shell says of a program that a closed pipe has ended
@@ -28,7 +30,18 @@ _deserted = False
 _unwritable: OSError | None = None
 
 
-class _Results(Console):
+class _Plain(Console):
+    """Text of others has no power over the terminal: a record may come from anywhere."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            own = segment.control or segment.text.isprintable()
+            yield segment if own else segment._replace(text=wording.visible(segment.text))
+
+
+class _Results(_Plain):
     def on_broken_pipe(self) -> None:
         _stop()
 
@@ -128,7 +141,7 @@ def leave(code: int) -> NoReturn:
 
 
 def notices() -> Console:
-    return Console(stderr=True, highlight=False)
+    return _Plain(stderr=True, highlight=False)
 
 
 def fail(error: HotlapError) -> None:

@@ -191,7 +191,8 @@ def _table(
 
 def _text(words: str) -> str:
     """One line in which nothing is markup, and @ calls nobody."""
-    return _ACTIVE.sub(r"\\\1", " ".join(words.split())).replace("@", "@\u200b")
+    flat = " ".join(wording.visible(words).split())
+    return _ACTIVE.sub(r"\\\1", flat).replace("@", "@\u200b")
 
 
 def _paragraph(words: str) -> str:
@@ -200,7 +201,7 @@ def _paragraph(words: str) -> str:
 
 
 def _code(words: str, *, table: bool = False) -> str:
-    flat = " ".join(words.split())
+    flat = " ".join(wording.visible(words).split())
     fence = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)
     inner = f" {flat} " if flat[:1] == "`" or flat[-1:] == "`" else flat
     return f"{fence}{inner.replace('|', chr(92) + '|') if table else inner}{fence}"
@@ -208,4 +209,4 @@ def _code(words: str, *, table: bool = False) -> str:
 
 def _block(words: str, language: str) -> str:
     fence = "`" * max(3, max((len(run) for run in re.findall("`+", words)), default=0) + 1)
-    return f"{fence}{language}\n{words.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{wording.visible(words).rstrip()}\n{fence}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -16,6 +17,12 @@ from hotlap.records import Profile
 from hotlap.tunings import Guard, Run, Speedup, Tuning
 
 Say = Callable[[float | None], str]
+# What terminals obey: colours, cursors, titles; and single signs that are none to read.
+_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_SIGNS = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
+    **dict.fromkeys(range(0x7F, 0xA0), "\N{REPLACEMENT CHARACTER}"),
+}
 NOTHING = "–"
 USUAL_BUDGET = 600.0  # seconds: what hotlap tune takes unless told
 NUMERICS = {
@@ -36,6 +43,11 @@ def learning(guard: Guard) -> str:
     if is_allowed(guard):
         return "changed, as allowed"
     return GUARD.get(guard.status, guard.status)
+
+
+def visible(text: str) -> str:
+    """Without what a terminal would obey."""
+    return _SEQUENCES.sub("", text).translate(_SIGNS)
 
 
 def finite(value: Any) -> float | None:

@@ -1,14 +1,18 @@
-"""Results whose reader goes: quiet, with a code of its own; everyone else's codes stay."""
+"""Results whose reader goes end quietly, with a code of their own; text of others is only text."""
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+from rich.text import Text
 
-from hotlap.cli import streams
+from hotlap.cli import console, streams
+from hotlap.errors import CommandFailed
 from hotlap.reports import terminal
 
 ENTRY = "from hotlap.cli import main; main()"
@@ -93,3 +97,26 @@ def test_in_plain_characters_every_phase_has_a_pattern_of_its_own() -> None:
     plain = [pattern.translate(streams.STAND_INS) for _, pattern in terminal.PHASES.values()]
     assert len(set(plain)) == len(plain)
     assert "".join(plain).isascii()
+
+
+HOSTILE = "a\x1b[31mred\x1b]0;title\x07b\x1bPc\x9b2Jd\x08e"
+
+
+def test_text_of_others_has_no_power_over_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(console.sys, "stdout", shown)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    console.show(Text(HOSTILE, style="green"))
+    colours = re.findall(r"\x1b\[[0-9;]*m", shown.getvalue())
+    left = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
+    assert colours, "hotlap's own colours stay"
+    assert "\x1b[31m" not in colours
+    assert not any(ord(sign) < 32 or 127 <= ord(sign) < 160 for sign in left.strip())
+    assert left.startswith("ared␛]0;titleb␛Pc�2Jd")
+
+
+def test_nor_has_the_end_of_a_commands_output(capsys: pytest.CaptureFixture[str]) -> None:
+    console.fail(CommandFailed("It failed.", output=f"{HOSTILE}\n\x1b[1mValueError\x1b[0m: x"))
+    told = capsys.readouterr().err
+    assert "ValueError: x" in told
+    assert "\x1b" not in told

@@ -105,3 +105,10 @@ def test_a_bundle_says_what_is_in_it_also_where_it_failed(against: str) -> None:
     failed = Trial(name="everything promising", recipe=recipe, status="failed", against=against)
     text = markdown.render(sample.tuning(trials=(failed,)))
     assert "| everything promising = tf32 + channels-last | failed |" in text
+
+
+def test_markdown_that_is_printed_has_no_power_over_the_terminal():
+    hostile = sample.tuning(summary="fast\x1b[2J\x1b]0;title\x07er", command=("train\x1b[31m.py",))
+    text = markdown.render(hostile)
+    assert "\x1b" not in text
+    assert "faster" in text
