@@ -157,33 +157,35 @@ def _run_folder(
         warn(f"There is no study {study.NAME} ({shlex.join(words)}) to go on with; starting one.")
     if run is not None:
         run.lock()
-        known = _known(run)
-        other = _differing(known.machine, about) if known is not None else ""
+        finished, other = _taken_up(run, about)
         if not other:
-            finished = [one for one in known.cells if one.good] if known is not None else []
             cells = units.plural(len(finished), "measured cell")
             are = "is" if len(finished) == 1 else "are"
             warn(f"Going on in {run.path}: {cells} {are} taken from there.")
             return run, finished
         run.close()
-        warn(f"{run.path} was measured {other}: it cannot be gone on with. A new one is started.")
+        warn(f"{run.path} cannot be gone on with: {other}. A new one is started.")
     run = RunFolder.new(verb, out=home)
     run.lock()
     run.remember(words)
     return run, ()
 
 
-def _known(run: RunFolder) -> Answer | None:
+def _taken_up(run: RunFolder, about: Mapping[str, Any]) -> tuple[list[Done], str]:
+    """The cells it has measured, or why they cannot be used: then all of it stays as it is."""
+    if not run.study.exists():  # stopped before its first cell was there
+        return [], ""
     try:
-        return answers.load(run.study)
-    except RecordError:  # stopped before its first cell was there
-        return None
+        known = answers.load(run.study)
+    except RecordError as problem:
+        return [], str(problem).rstrip(".")
+    return [one for one in known.cells if one.good], _differing(known.machine, about)
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What cells of both must not share a table for; empty where they may."""
     told = [
-        f"with {SAME[name]} {before.get(name)}, and now it is {now.get(name)}"
+        f"it was measured with {SAME[name]} {before.get(name)}, and now it is {now.get(name)}"
         for name in SAME
         if before.get(name) != now.get(name)
     ]

@@ -191,6 +191,18 @@ def test_what_another_torch_has_measured_is_not_gone_on_with(call, tmp_path, mon
     assert len(list(tmp_path.glob(".hotlap/study-made-up-*"))) == 2
 
 
+@pytest.mark.parametrize("content", ['{"schema": 99, "study": "made-up"}', '{"sche', ""])
+def test_a_result_that_cannot_be_read_is_left_as_it_is(call, tmp_path, content):
+    call({"a": 2.0, "b": Interrupted}, "study", "made-up", "--quick")
+    (file,) = tmp_path.glob(".hotlap/study-made-up-*/study.json")
+    file.write_text(content)
+    again = call({"a": 2.0, "b": 1.0, "c": 3.0}, "study", "made-up", "--quick", "--resume")
+    assert again.ran == ["a", "b", "c"]
+    assert "cannot be gone on with" in again.stderr
+    assert file.read_text() == content
+    assert len(list(tmp_path.glob(".hotlap/study-made-up-*"))) == 2
+
+
 def test_a_study_that_still_runs_is_not_gone_on_with_by_another(call, tmp_path):
     refused = []
 
