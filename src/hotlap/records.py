@@ -20,6 +20,7 @@ SCHEMA = 1
 STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd")
 UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
 PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
+MEMORY_PARTS = ("parameters", "gradients", "optimizer", "activations", "rest")
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from hotlap import units
 from hotlap.comparisons import FASTER, GONE, NEW, SAME, STILL, Figure, Seen
 from hotlap.differences import contrasts
-from hotlap.records import PHASES, Finding, Profile, Step, as_told
+from hotlap.records import MEMORY_PARTS, PHASES, Finding, Profile, Step, as_told
 from hotlap.reports import facts
 from hotlap.rules import busy_machine
 from hotlap.search import comparing
 from hotlap.search.comparing import Spread
 from hotlap.tunings import Run, Speedup
 
-MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
 STARTS = {
     "seconds": "before training",
     "first_batch_seconds": "to the first batch",
@@ -153,7 +152,7 @@ def _memory(pair: Pair) -> Iterator[Figure]:
     if ours.kind != theirs.kind:
         return  # bytes of a process and bytes on a device are not the same thing
     yield from contrasts.plain("at the peak", "memory", "bytes", ours.peak_bytes, theirs.peak_bytes)
-    for name in MEMORY:
+    for name in MEMORY_PARTS:
         found = (getattr(ours, f"{name}_bytes"), getattr(theirs, f"{name}_bytes"))
         yield from contrasts.plain(name, "memory", "bytes", *found)
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotlap.comparisons import FASTER, GONE, NEW, SAME, SLOWER, Comparison, Figure, Seen
-from hotlap.records import PHASES
+from hotlap.records import MEMORY_PARTS, PHASES
 from hotlap.reports import study, terminal, wording
 from hotlap.reports.wording import finite
 
@@ -25,7 +25,6 @@ TITLES = {
     "gain": "",
 }
 KINDS = {"profile": "two profiles", "tuning": "two tunings", "study": "two studies"}
-MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
 COLUMNS = ("name", "before", "after", "change", "between", "outcome")
 COLOURS = {FASTER: "green", SLOWER: "red"}
 SIGNS = {NEW: ("+", "yellow"), GONE: ("−", "green")}
@@ -61,7 +60,7 @@ def _main_lines(comparison: Comparison) -> list[Line]:
 
 def _is_told(one: Figure) -> bool:
     before, after = finite(one.before), finite(one.after)
-    if one.name not in MEMORY or not before or after is None:
+    if one.name not in MEMORY_PARTS or not before or after is None:
         return True
     return abs(after / before - 1) >= WORTH_TELLING
 

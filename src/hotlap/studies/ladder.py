@@ -41,6 +41,7 @@ from typing import Any
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Trained, Value
+from hotlap.records import MEMORY_PARTS
 from hotlap.studies import estimates, learning, study
 from hotlap.studies.study import AnyCell, Results, Setting
 
@@ -67,7 +68,6 @@ MOST_WORKERS = 8
 ROUNDS = 2  # one run of a row says nothing of the noise around it
 SINGLE = {"OMP_NUM_THREADS": "1"}  # of a tiny network threads make chance on a busy machine
 NEED_A_GPU = ("fp16", "tf32, cudnn-benchmark", "cudnn-benchmark", "pinned-memory", "uint8-transfer")
-MEMORY = ("parameters", "gradients", "optimizer", "activations", "rest")
 Recipe = dict[str, dict[str, Any]]
 
 
@@ -357,7 +357,7 @@ def _memory(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
         return ()
     series = tuple(
         Series(name=part, x=tuple(known), y=tuple(found.get(part) for found in known.values()))
-        for part in MEMORY
+        for part in MEMORY_PARTS
     )
     most = max(known, key=lambda name: sum(known[name].values()))
     picture = Picture(
@@ -372,7 +372,7 @@ def _memory(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
 
 def _parts(done: Sequence[Done]) -> dict[str, float]:
     memory = next((one.figures.get("memory") for one in study.timed(done)), None) or {}
-    return {name: study.number_of(memory, f"{name}_bytes") or 0.0 for name in MEMORY}
+    return {name: study.number_of(memory, f"{name}_bytes") or 0.0 for name in MEMORY_PARTS}
 
 
 def _curves(rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
