@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,3 +71,14 @@ def test_a_step_captured_in_a_cuda_graph_is_not_disturbed(hotlap: Callable[..., 
     assert answer.code == 0, answer.errors
     assert answer.result is not None
     assert answer.result["problems"] == []
+
+
+def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
+    hotlap: Callable[..., Answer], tmp_path: Path
+) -> None:
+    file = tmp_path / "steps.json"
+    answer = hotlap("cuda_amp.py", options=("--seconds", "4", "--trace", str(file)))
+    assert answer.code == 0, answer.errors
+    found = json.loads(file.read_bytes())["traceEvents"]
+    assert any(one.get("cat") == "kernel" for one in found)
+    assert any(one["name"] == "hotlap::backward" for one in found)

@@ -3,6 +3,7 @@
 import pytest
 
 from hotlap.answers import FAILED, MEASURED, SKIPPED, Done, Timed, Trained
+from hotlap.records import MEMORY_PARTS
 from hotlap.studies import ladder, study
 from hotlap.studies.study import Results, Setting
 
@@ -169,7 +170,7 @@ def test_pictures_show_speed_memory_and_what_is_learned():
     found = results(RATES, setting)
     rates, memory, learned = ladder.draw(setting, ladder.tabulate(setting, found), found)
     assert rates.series[0].x == tuple(RATES)
-    assert [one.name for one in memory.series] == list(ladder.MEMORY)
+    assert [one.name for one in memory.series] == list(MEMORY_PARTS)
     assert memory.series[3].y[0] == 128 << 19
     assert [one.name for one in learned.series] == ["stock", "all up to batch 512"]
     assert learned.series[0].x == (20.0, 21.0, 22.0)
