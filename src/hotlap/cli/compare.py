@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotlap import comparisons, records
-from hotlap.cli.console import heeding_readers, show
+from hotlap import comparisons
+from hotlap.cli.console import deliver, show
 from hotlap.cli.options import Json
 from hotlap.cli.profile import check_writable
 from hotlap.comparisons import Comparison
@@ -106,13 +106,7 @@ def _write(found: Comparison, format: Format, output: Path | None) -> None:
 
         show(comparison.render(found))
         return
-    content = _rendered(found, format)
-    if output is None:
-        with heeding_readers():
-            typer.echo(content, nl=False)
-        return
-    records.write(content, output)
-    typer.echo(str(output))
+    deliver(_rendered(found, format), output)
 
 
 def _rendered(found: Comparison, format: Format) -> bytes:

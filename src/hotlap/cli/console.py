@@ -14,12 +14,15 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from hotlap import records
 from hotlap.errors import HotlapError
 from hotlap.reports import wording
 
@@ -68,6 +71,16 @@ def show(report: RenderableType) -> None:
         text = "\n".join(line.rstrip() for line in drawn.get().splitlines())
         console.file.write(text.strip("\n") + "\n")
         console.file.flush()
+
+
+def deliver(content: bytes, output: Path | None) -> None:
+    """To the file, whose name is then printed; else to stdout, the same whatever its encoding."""
+    if output is None:
+        with heeding_readers():
+            typer.echo(content, nl=False)
+        return
+    records.write(content, output)
+    typer.echo(str(output))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from hotlap import records
 from hotlap.answers import Answer
 from hotlap.api import results
 from hotlap.api.results import Result
-from hotlap.cli.console import heeding_readers
+from hotlap.cli.console import deliver
 from hotlap.cli.profile import check_writable
 from hotlap.errors import UsageError
 from hotlap.records import Profile
@@ -70,12 +70,7 @@ def report(
         records.write(results.encode(result), json)
     if format is Format.html and output is None:
         output = page_for(file)
-    if output is None:
-        with heeding_readers():
-            typer.echo(content, nl=False)  # bytes: the same whatever the terminal's encoding
-        return
-    records.write(content, output)
-    typer.echo(str(output))
+    deliver(content, output)
 
 
 def rendered(result: Result, format: Format, *, source: Path) -> bytes:
