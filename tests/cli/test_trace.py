@@ -36,6 +36,12 @@ def test_the_trace_has_operations_inside_the_phases_they_belong_to(
     assert linear
     assert all(any(begin <= at <= end for begin, end in spans) for at in linear)
     assert {"hotlap::backward", "hotlap::optimizer"} <= {one["name"] for one in found}
+    steps = [one for one in found if one["name"].startswith("ProfilerStep#")]
+    backwards = [one["ts"] for one in found if one["name"] == "hotlap::backward"]
+    assert len(steps) >= 3
+    for step in steps:
+        within = [at for at in backwards if step["ts"] <= at <= step["ts"] + step["dur"]]
+        assert len(within) == 1, "a step has one backward pass"
     assert answer.result is not None
     assert answer.result["trace"] == str(file)
     assert str(file) in "".join(answer.output.split())  # a long path is told in two lines

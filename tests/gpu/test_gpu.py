@@ -82,3 +82,5 @@ def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
     found = json.loads(file.read_bytes())["traceEvents"]
     assert any(one.get("cat") == "kernel" for one in found)
     assert any(one["name"] == "hotlap::backward" for one in found)
+    steps = [one for one in found if one["name"].startswith("ProfilerStep#")]
+    assert len({one["name"] for one in steps}) == len(steps) >= 1

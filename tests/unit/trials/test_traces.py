@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import tempfile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -50,6 +51,52 @@ def test_it_is_compressed_where_its_name_says_so(tmp_path: Path) -> None:
         traces.bring(source, tmp_path / name)
     assert (tmp_path / "t.json").read_text() == "{}"
     assert gzip.decompress((tmp_path / "t.json.gz").read_bytes()) == b"{}"
+
+
+def event(name: str, at: str, *, category: str = "user_annotation") -> str:
+    """As torch.profiler writes it."""
+    return (
+        f'  {{\n    "ph": "X", "cat": "{category}", "name": "{name}", "pid": 7, "tid": 8,\n'
+        f'    "ts": {at}, "dur": 4.500,\n    "args": {{}}\n  }}'
+    )
+
+
+def brought(tmp_path: Path, *lines: str) -> dict[str, Any]:
+    source, target = tmp_path / "7.json", tmp_path / "t.json"
+    source.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n' + ",\n".join(lines) + "\n]}")
+    traces.bring(source, target)
+    content: dict[str, Any] = json.loads(target.read_text())
+    return content
+
+
+def test_steps_stand_on_a_track_of_their_own_from_mark_to_mark(tmp_path: Path) -> None:
+    content = brought(
+        tmp_path,
+        event("hotlap::step", "4150382524830.912"),
+        event("hotlap::step", "4150382524831.000", category="gpu_user_annotation"),
+        event("aten::mm", "4150382524900.000", category="cpu_op"),
+        event("hotlap::step", "4150382528013.289"),
+        event("hotlap::step", "4150382530747.006"),
+    )
+    added, own = content["traceEvents"][:-5], content["traceEvents"][-5:]
+    steps = [one for one in added if one["ph"] == "X"]
+    assert [(one["name"], one["ts"], one["dur"]) for one in steps] == [
+        ("ProfilerStep#1", 4150382524830.912, 3182.377),
+        ("ProfilerStep#2", 4150382528013.289, 2733.717),
+    ]
+    assert {one["pid"] for one in added} == {7}
+    assert {one["tid"] for one in added}.isdisjoint(one["tid"] for one in own)
+    assert all(isinstance(one["tid"], int) for one in added), "readers make a number of it"
+    assert "steps" in [one["args"]["name"] for one in added if one["name"] == "thread_name"]
+    assert content["schemaVersion"] == 1
+
+
+def test_a_trace_with_no_whole_step_stays_as_it_is(tmp_path: Path) -> None:
+    content = brought(tmp_path, event("hotlap::step", "1.0"), event("aten::mm", "2.0"))
+    assert [one["name"] for one in content["traceEvents"]] == ["hotlap::step", "aten::mm"]
+    (tmp_path / "7.json").write_text("")
+    traces.bring(tmp_path / "7.json", tmp_path / "t.json")
+    assert (tmp_path / "t.json").read_bytes() == b""
 
 
 def test_a_link_is_written_through_and_stays(tmp_path: Path) -> None:
