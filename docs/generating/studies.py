@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import msgspec
 
 from generating import drawing, pages
 from generating.pages import DOCS, ROOT
-from hotlap import answers
-from hotlap.answers import Answer
+from hotlap import answers, units
+from hotlap.answers import Answer, Called, Timed, Trained
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES, named
 from hotlap.studies.study import Results, Setting, Study, busy
@@ -55,18 +56,41 @@ def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
         for (path, _), picture in zip(pictures, answer.pictures, strict=True)
     ]
     where = f"[{file.name}](../../{file.relative_to(ROOT).as_posix()})"
-    whole = f"Every run: {where} ({runs(answer)})"
+    whole = " ".join(filter(None, [f"Every run: {where} ({runs(answer)}).", older(answer)]))
     return "\n\n".join([markdown.render_answer(answer).strip(), *shown, whole]), pictures
+
+
+def older(answer: Answer) -> str:
+    """What the study would run today with these options and the record does not have."""
+    planned = Counter((cell.row, type(cell)) for cell in named(answer.study).plan(setting(answer)))
+    recorded = Counter((done.cell.row, type(done.cell)) for done in answer.cells)
+    lacking = planned - recorded
+    if not lacking:
+        return ""
+    known = {row.name for row in answer.rows}
+    absent = sorted({row for row, _ in lacking} - known)
+    kinds = {Trained: "not trained", Timed: "timed less often", Called: "run less often"}
+    parts = [f"lacks {units.listed(absent)}"] if absent else []
+    for kind, words in kinds.items():
+        count = sum(1 for row, which in lacking if which is kind and row in known)
+        parts += [f"has {units.plural(count, 'row')} {words}"] if count else []
+    return (
+        f"It is older than the study's present plan, which has {sum(lacking.values())} runs more:"
+        f" the record {units.listed(parts)}."
+    )
 
 
 def read_again(answer: Answer) -> Answer:
     """With the sentences and pictures that the study would make of these rows today."""
-    cores, study = answer.machine["cores"], named(answer.study)
-    setting = Setting(**answer.options, cores=max(1, int(cores)))
-    said = study.read(setting, answer.rows) + busy(answer.cells, cores)
+    study, asked = named(answer.study), setting(answer)
+    said = study.read(asked, answer.rows) + busy(answer.cells, answer.machine["cores"])
     results = Results([done.cell for done in answer.cells], answer.cells)
-    drawn = study.draw(setting, answer.rows, results)
+    drawn = study.draw(asked, answer.rows, results)
     return msgspec.structs.replace(answer, reading=said, pictures=drawn)
+
+
+def setting(answer: Answer) -> Setting:
+    return Setting(**answer.options, cores=max(1, int(answer.machine["cores"])))
 
 
 def runs(answer: Answer) -> str:
