@@ -36,18 +36,15 @@ left out and the others add up without them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Trained, Value
 from hotlap.records import MEMORY_PARTS
-from hotlap.studies import estimates, learning, study
+from hotlap.studies import estimates, learning, rungs, study
 from hotlap.studies.study import AnyCell, Results, Setting
 
 NAME = "ladder"
 QUESTION = "What does each known optimization give, alone and together?"
-STOCK = "stock"
 RATE = "samples_per_second"
 TOTAL = "total_seconds"  # of an epoch, without the test images
 COLUMNS: tuple[Column, ...] = (
@@ -63,113 +60,18 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="test_accuracy", title="test", unit="accuracy"),
 )
 WITH_EPOCHS = ("first_epoch_seconds", "epoch_seconds", "train_accuracy", "test_accuracy")
-FACTOR = 4  # of the larger batch: 512 keeps enough updates in five epochs to learn from
-MOST_WORKERS = 8
 ROUNDS = 2  # one run of a row says nothing of the noise around it
 SINGLE = {"OMP_NUM_THREADS": "1"}  # of a tiny network threads make chance on a busy machine
-NEED_A_GPU = ("fp16", "tf32, cudnn-benchmark", "cudnn-benchmark", "pinned-memory", "uint8-transfer")
-Recipe = dict[str, dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rung:
-    """A row: its recipe, and the row it adds one optimization to."""
-
-    name: str
-    recipe: Recipe
-    above: str = ""
-    skip: str = ""
-
-
-# The rows ------------------------------------------------------------------------------------
-
-
-def rungs(setting: Setting) -> list[Rung]:
-    known = optimizations(setting)
-    missing = {} if setting.device == "cuda" else dict.fromkeys(NEED_A_GPU, "it needs a GPU")
-    alone, *ladders = shape(setting)
-    made = [Rung(name=STOCK, recipe={})]
-    for names in (*((name,) for name in alone), *ladders):
-        made += _climbed(names, known, missing)
-    return made
-
-
-def optimizations(setting: Setting) -> dict[str, Recipe]:
-    """What a row's name stands for."""
-    mode = "reduce-overhead" if setting.device == "cuda" else "default"
-    return {
-        "bf16": {"precision-bf16": {}},
-        "fp16": {"precision-fp16": {}},
-        "channels-last": {"channels-last": {}},
-        "tf32, cudnn-benchmark": {"tf32": {}, "cudnn-benchmark": {}},
-        "cudnn-benchmark": {"cudnn-benchmark": {}},
-        "fused-optimizer": {"fused-optimizer": {}},
-        "compile": {"compile": {"mode": mode}},
-        "pinned-memory": {"pinned-memory": {}, "non-blocking-copy": {}},
-        "uint8-transfer": {"uint8-transfer": {}},
-        _workers(setting): {"loader-workers": {"workers": _worker_count(setting)}},
-        "device-input": {"device-input": {}},
-        _larger(setting): {"batch-size": {"factor": FACTOR, "learning-rate": "linear"}},
-    }
-
-
-def shape(setting: Setting) -> tuple[tuple[str, ...], ...]:
-    """Those that are tried alone, then ladders; the first rung of a ladder is alone, too."""
-    larger = _larger(setting)
-    if setting.quick:
-        return ((), ("device-input",)) if setting.epochs else ((larger,), ("device-input", larger))
-    computing = ("bf16", "channels-last", "fused-optimizer")
-    return (
-        (
-            *computing,
-            "fp16",
-            "tf32, cudnn-benchmark",
-            "compile",
-            larger,
-            "pinned-memory",
-            "uint8-transfer",
-        ),
-        (_workers(setting), "pinned-memory", "uint8-transfer"),
-        ("device-input", *computing, "cudnn-benchmark", "compile", larger),
-    )
-
-
-def _climbed(names: Sequence[str], known: dict[str, Recipe], missing: dict[str, str]) -> list[Rung]:
-    made: list[Rung] = []
-    recipe, above = Recipe(), STOCK
-    for name in names:
-        skip = missing.get(name, "")
-        title = f"{study.AND}{name}" if made else name
-        recipe = recipe if skip else {**recipe, **known[name]}
-        made.append(Rung(name=title, recipe=recipe, above=above, skip=skip))
-        above = above if skip else title
-    return made
-
-
-def _worker_count(setting: Setting) -> int:
-    return max(1, min(MOST_WORKERS, setting.cores - 1))
-
-
-def _workers(setting: Setting) -> str:
-    return units.plural(_worker_count(setting), "worker")
-
-
-def _batch(setting: Setting) -> int:
-    return setting.pick(16, 128)
-
-
-def _larger(setting: Setting) -> str:
-    return f"batch {FACTOR * _batch(setting)}"
 
 
 # The cells -----------------------------------------------------------------------------------
 
 
 def plan(setting: Setting) -> list[AnyCell]:
-    cells = [_timed(setting, rung) for rung in rungs(setting)]
+    cells = [_timed(setting, rung) for rung in rungs.listed(setting)]
     timed = study.interleaved(cells, setting.seeds or setting.pick(1, ROUNDS))
     planned: list[AnyCell] = list(timed)
-    for rung in rungs(setting) if setting.epochs else ():
+    for rung in rungs.listed(setting) if setting.epochs else ():
         last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
         planned[last + 1 : last + 1] = _trained(setting, rung, planned[last].run + 1)
     return planned
@@ -178,11 +80,11 @@ def plan(setting: Setting) -> list[AnyCell]:
 def _words(setting: Setting, epochs: int, *more: object) -> tuple[str, ...]:
     small = ("--model", "resnet10", "--width", 8, "--samples", 512)
     size = setting.pick(small, ("--model", "resnet18"))
-    usual = ("--batch", _batch(setting), "--workers", 0, "--optimizer", "nesterov")
+    usual = ("--batch", rungs.batch(setting), "--workers", 0, "--optimizer", "nesterov")
     return setting.workload("cifar", *size, *usual, "--epochs", epochs, *more)
 
 
-def _timed(setting: Setting, rung: Rung) -> Timed:
+def _timed(setting: Setting, rung: rungs.Rung) -> Timed:
     return Timed(
         row=rung.name,
         words=_words(setting, 1000),
@@ -195,7 +97,7 @@ def _timed(setting: Setting, rung: Rung) -> Timed:
     )
 
 
-def _trained(setting: Setting, rung: Rung, number: int) -> list[Trained]:
+def _trained(setting: Setting, rung: rungs.Rung, number: int) -> list[Trained]:
     return [
         Trained(
             row=rung.name,
@@ -215,16 +117,16 @@ def _trained(setting: Setting, rung: Rung, number: int) -> list[Trained]:
 
 def tabulate(setting: Setting, results: Results) -> list[Row]:
     known = study.sample_costs(results)
-    above = {rung.name: rung.above for rung in rungs(setting)}
+    above = {rung.name: rung.above for rung in rungs.listed(setting)}
     rows = []
     for name in results.rows:
         made = study.row(name, results, _values)
         made = study.with_estimate(made, RATE, known.rate(name))
-        if name != STOCK:
-            made = study.with_gain(made, "gain", known.gain(name, over=STOCK))
-        if above.get(name, STOCK) != STOCK:
+        if name != rungs.STOCK:
+            made = study.with_gain(made, "gain", known.gain(name, over=rungs.STOCK))
+        if above.get(name, rungs.STOCK) != rungs.STOCK:
             made = study.with_gain(made, "step_up", known.gain(name, over=above[name]))
-        rows.append(_with_accuracies(made, results))
+        rows.append(learning.with_trouble(_with_accuracies(made, results), results))
     return study.with_best(rows, known.best)
 
 
@@ -234,15 +136,20 @@ def _values(done: list[Done]) -> dict[str, Value]:
         for name in ("samples", "peak_bytes", "step_seconds")
     }
     logged = [study.epochs(one, TOTAL, first=True) for one in done]
+    trained = learning.trainings(done)
     firsts = [one[0] for one in logged if one]
     later = [stats.mean(one[1:]) for one in logged if len(one) > 1]
-    return {
+    values: dict[str, Value] = {
         "batch": stats.median(found["samples"]) if found["samples"] else None,
         "peak_bytes": max(found["peak_bytes"], default=None),
         "step_seconds": stats.median(found["step_seconds"]) if found["step_seconds"] else None,
         "first_epoch_seconds": stats.mean(firsts) if firsts else None,
         "epoch_seconds": stats.mean(later) if later else None,
     }
+    if trained:
+        values["trainings"] = len(trained)
+        values["diverged"] = sum(map(learning.diverged, trained))
+    return values
 
 
 def _with_accuracies(one: Row, results: Results) -> Row:
@@ -261,22 +168,23 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
     best = study.best(rows)
     if best is None:
         return study.nothing(rows)
-    said = f"Best: {_whole(setting, best)}, {units.rate(best.number(RATE))}"
-    said += f", {_times(best, 'gain')} stock" if best.number("gain") else ""
+    first = f"Best: {_whole(setting, best)}, {units.rate(best.number(RATE))}"
+    first += f", {_times(best, 'gain')} stock" if best.number("gain") else ""
     steps = [one for one in rows if one.number("step_up")]
     alone = [one for one in rows if one.number("gain") and one not in steps]
     compared = [_compared("alone", alone, "gain"), _compared("added to others", steps, "step_up")]
     second = "; ".join(filter(None, compared))
-    parts = [said, second[:1].upper() + second[1:], _learned(setting, rows)]
-    return " ".join(f"{part}." for part in parts if part) + study.missing(rows)
+    parts = [first, second[:1].upper() + second[1:], _learned(setting, rows)]
+    said = " ".join(f"{part}." for part in parts if part)
+    return said + learning.troubles(rows) + study.missing(rows)
 
 
 def _whole(setting: Setting, one: Row) -> str:
     """A row with all that it adds to: device-input, bf16 and compile."""
-    above = {rung.name: rung.above for rung in rungs(setting)}
+    above = {rung.name: rung.above for rung in rungs.listed(setting)}
     below: list[str] = []
-    at = above.get(one.name, STOCK)
-    while at not in (STOCK, ""):
+    at = above.get(one.name, rungs.STOCK)
+    while at not in (rungs.STOCK, ""):
         below.insert(0, _bare(at))
         at = above[at]
     return f"{', '.join(below)} {one.name}".strip()
@@ -328,7 +236,19 @@ def _learned(setting: Setting, rows: Sequence[Row]) -> str:
         spent = units.seconds(first + later)
         told.append(f"{_end(one)} has {100 * right:.1f} % test accuracy ({spent} of training)")
     epochs = units.plural(setting.epochs or 1, "epoch")
-    return f"After {epochs}, {units.listed(told)}" if told else ""
+    return f"After {epochs}, {units.listed(told)}{_between(rows)}" if told else ""
+
+
+def _between(rows: Sequence[Row]) -> str:
+    """What was learned in the rows that stand between the ends."""
+    known = [value for one in rows[1:-1] if (value := one.number("test_accuracy")) is not None]
+    if not known:
+        return ""
+    low, high = (units.accuracy(value) for value in (min(known), max(known)))
+    others = "the row" if len(known) == 1 else f"the {len(known)} rows"
+    return f"; {others} between them {'has' if len(known) == 1 else 'have'} " + (
+        low if low == high else f"{low.removesuffix(' %')} to {high}"
+    )
 
 
 # What it draws -------------------------------------------------------------------------------

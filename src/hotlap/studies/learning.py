@@ -110,7 +110,7 @@ def with_trouble(one: Row, results: Results) -> Row:
     count = one.number("diverged")
     if not count:
         return one
-    runs = units.plural(len(results.good(one.name)), "run")
+    runs = units.plural(len(trainings(results.good(one.name))), "run")
     said = f"{units.count(count)} of {runs} diverged: the loss was no number any more"
     return msgspec.structs.replace(one, reason="; ".join(filter(None, (one.reason, said))))
 
@@ -133,6 +133,11 @@ def at_the_end(done: Sequence[Done], name: str) -> list[float]:
     return [value for values in found for value in values if value is not None]
 
 
+def trainings(done: Sequence[Done]) -> list[Done]:
+    """Those that logged epochs; a row may have runs that were only timed as well."""
+    return [one for one in done if one.figures.get("epochs")]
+
+
 def diverged(done: Done) -> bool:
     """Whether a loss was no number. A record has null for it, a log that was just read has nan."""
     losses = [one["loss"] for one in done.figures.get("epochs") or () if "loss" in one]
@@ -150,9 +155,9 @@ def apart(one: Row, other: Row, column: str) -> bool | None:
 
 
 def points(one: Row, other: Row) -> str:
-    """12.3 points: how far one is from the other on the test images."""
-    gap = abs((one.number(ACCURACY) or 0.0) - (other.number(ACCURACY) or 0.0))
-    return f"{gap * 100:.1f} points"
+    """12.3 points: how far one is from the other on the test images, as both are shown."""
+    shown = [round(100 * (row.number(ACCURACY) or 0.0), 1) for row in (one, other)]
+    return f"{abs(shown[0] - shown[1]):.1f} points"
 
 
 def seeds(rows: Sequence[Row]) -> str:
@@ -162,7 +167,8 @@ def seeds(rows: Sequence[Row]) -> str:
 def troubles(rows: Sequence[Row]) -> str:
     """A sentence about runs that diverged; empty where none did."""
     bad = [
-        f"{units.count(one.number('diverged') or 0)} of {units.plural(one.runs, 'run')} {one.name}"
+        f"{units.count(one.number('diverged') or 0)} of "
+        f"{units.plural(one.number('trainings') or one.runs, 'run')} {study.quoted(one)}"
         for one in rows
         if one.good and one.number("diverged")
     ]

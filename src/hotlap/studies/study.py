@@ -246,7 +246,7 @@ def nothing(rows: Sequence[Row]) -> str:
     reasons = sorted({one.reason or one.status for one in run})
     if len(reasons) == 1:
         return f"Nothing was measured: {reasons[0].rstrip('.')}."
-    named = sorted({f"{_quoted(one)}: {one.reason or one.status}".rstrip(".") for one in run})
+    named = sorted({f"{quoted(one)}: {one.reason or one.status}".rstrip(".") for one in run})
     return f"Nothing was measured. {'; '.join(named[:3])}."
 
 
@@ -281,7 +281,7 @@ def missing(rows: Sequence[Row]) -> str:
     left = Counter(one.status for one in rows if not one.good)
     many = [status for status, count in left.items() if count > NAMED or status == answers.NOT_RUN]
     few = [one for one in rows if not one.good and one.status not in many]
-    names = units.listed([f"{_quoted(one)} ({one.status})" for one in few])
+    names = units.listed([f"{quoted(one)} ({one.status})" for one in few])
     said = f" Without figures: {names}." if few else ""
     for status in many:
         was = f"{'was' if left[status] == 1 else 'were'} {status}"
@@ -289,7 +289,7 @@ def missing(rows: Sequence[Row]) -> str:
     return said
 
 
-def _quoted(one: Row) -> str:
+def quoted(one: Row) -> str:
     """Its name within a sentence, whose own `and` must not be taken for the row's."""
     return f"'{one.name}'" if one.name.startswith(AND) else one.name
 

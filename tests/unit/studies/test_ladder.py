@@ -4,7 +4,7 @@ import pytest
 
 from hotlap.answers import FAILED, MEASURED, SKIPPED, Done, Timed, Trained
 from hotlap.records import MEMORY_PARTS
-from hotlap.studies import ladder, study
+from hotlap.studies import ladder, rungs, study
 from hotlap.studies.study import Results, Setting
 
 FULL = Setting(device="cuda", cores=16)
@@ -58,16 +58,16 @@ def read(rates, setting=FULL):
 
 
 def test_rows_stand_in_the_order_of_the_ladder_with_stock_above_all():
-    assert results(RATES).rows == [rung.name for rung in ladder.rungs(FULL)] == list(RATES)
+    assert results(RATES).rows == [rung.name for rung in rungs.listed(FULL)] == list(RATES)
 
 
 def test_a_rung_adds_one_optimization_to_the_row_above_it():
-    rungs = {rung.name: rung for rung in ladder.rungs(FULL)}
-    for rung in rungs.values():
+    made = {rung.name: rung for rung in rungs.listed(FULL)}
+    for rung in made.values():
         if rung.name.startswith("and "):
-            above = rungs[rung.above].recipe
+            above = made[rung.above].recipe
             assert above.items() < rung.recipe.items()
-    assert rungs["and batch 512"].recipe.keys() == {
+    assert made["and batch 512"].recipe.keys() == {
         *("device-input", "precision-bf16", "channels-last", "fused-optimizer"),
         *("cudnn-benchmark", "compile", "batch-size"),
     }
@@ -128,8 +128,26 @@ def test_with_epochs_every_row_is_trained():
     assert "test_accuracy" not in rows["stock"].intervals  # one run knows nothing of its spread
     assert said.endswith(
         "After 3 epochs, stock has 82.0 % test accuracy (22.0 s of training) and all up to batch "
-        "512 has 82.0 % test accuracy (22.0 s of training)."
+        "512 has 82.0 % test accuracy (22.0 s of training); the 18 rows between them have 82.0 %."
     )
+
+
+def test_what_the_rows_between_the_ends_have_learned_and_which_diverged_is_said():
+    setting = Setting(device="cuda", cores=16, epochs=3)
+    right = {"stock": 0.83, "fp16": 0.1, "compile": 0.84, "and batch 512": 0.8}
+    done = [
+        done_of(cell, RATES[cell.row], right.get(cell.row, 0.82)) for cell in ladder.plan(setting)
+    ]
+    for one in done:
+        for epoch in one.figures.get("epochs", ()):
+            epoch["loss"] = float("nan") if one.cell.row in ("fp16", "and bf16") else 0.5
+    rows = ladder.tabulate(setting, Results(ladder.plan(setting), done))
+    said = ladder.read(setting, rows)
+    assert "(22.0 s of training); the 18 rows between them have 10.0 to 84.0 %." in said
+    assert said.endswith("no number any more: 1 of 1 run fp16 and 1 of 1 run 'and bf16'.")
+    reasons = {row.name: row.reason for row in rows if row.reason}
+    assert list(reasons) == ["fp16", "and bf16"]
+    assert reasons["fp16"] == "1 of 1 run diverged: the loss was no number any more"
 
 
 def test_columns_of_the_epochs_are_there_only_with_epochs():
@@ -147,11 +165,11 @@ def test_seeds_are_given_to_the_trainings():
 
 def test_without_a_gpu_what_needs_one_is_left_out_and_the_rest_adds_up():
     setting = Setting(device="cpu", cores=4)
-    rungs = {rung.name: rung for rung in ladder.rungs(setting)}
-    assert rungs["and cudnn-benchmark"].skip
-    assert rungs["and compile"].above == "and fused-optimizer"
-    assert "cudnn-benchmark" not in rungs["and compile"].recipe
-    rates = {name: 100.0 + at for at, name in enumerate(rungs)}
+    made = {rung.name: rung for rung in rungs.listed(setting)}
+    assert made["and cudnn-benchmark"].skip
+    assert made["and compile"].above == "and fused-optimizer"
+    assert "cudnn-benchmark" not in made["and compile"].recipe
+    rates = {name: 100.0 + at for at, name in enumerate(made)}
     rows, said = read(rates, setting)
     assert rows["pinned-memory"].status == "skipped"
     assert rows["pinned-memory"].reason == "it needs a GPU"

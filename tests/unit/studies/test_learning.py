@@ -5,6 +5,7 @@ import math
 import pytest
 import trained
 
+from hotlap import units
 from hotlap.answers import Row
 from hotlap.studies import batchnorm, learning
 from hotlap.studies.study import Setting
@@ -96,3 +97,9 @@ def test_each_seed_is_a_run_of_its_own():
         (WITH, ("--seed", "0")),
         (WITH, ("--seed", "1")),
     ]
+
+
+def test_a_gap_is_that_between_the_figures_that_are_shown():
+    rows = [Row(name="a", values={learning.ACCURACY: value}) for value in (0.49861, 0.48849)]
+    assert [units.accuracy(one.number(learning.ACCURACY)) for one in rows] == ["49.9 %", "48.8 %"]
+    assert learning.points(*rows) == "1.1 points"
