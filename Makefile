@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MEASURING := tests/cli/test_tune.py tests/cli/test_verdicts.py
 STUDIES := tests/cli/test_study.py
 
-.PHONY: install lint unit test test-gpu demo docs clean
+.PHONY: install lint unit test test-gpu slurm demo docs clean
 
 install: $(VENV)/.installed
 
@@ -24,6 +24,11 @@ lint: install
 
 unit: install
 	$(BIN)/pytest tests/unit tests/contract
+
+slurm:  # a real one for tests/cli/test_slurm.py, which is skipped where there is none; as root, with apt
+	test -x /usr/sbin/slurmctld || DEBIAN_FRONTEND=noninteractive timeout 180 sh -c \
+	'apt-get install --yes --no-install-recommends slurm-wlm || \
+	{ apt-get update && apt-get install --yes --no-install-recommends slurm-wlm; }' >/dev/null 2>&1
 
 test: lint
 	$(BIN)/pytest -n 3 --dist worksteal tests/unit tests/contract

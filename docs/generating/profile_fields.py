@@ -236,6 +236,7 @@ ENVIRONMENT = {
     "threads": "`torch.get_num_threads()`.",
     "affinity": "Cores the training process may run on.",
     "cores": "Cores hotlap may use: affinity, cut by the cgroup's quota.",
+    "host": "The machine's name, where another program started the training (`srun`).",
     "memory_bytes": "Memory of the machine, cut by the cgroup's limit.",
     "shared_memory_bytes": "The size of /dev/shm.",
     "processor, system": "The CPU's name; the operating system and its release.",

@@ -10,14 +10,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from hotlap import __version__, answers, machine, records, units
+from hotlap import __version__, answers, records, units
 from hotlap.answers import Answer, Column, Done, Row
 from hotlap.errors import Interrupted, NothingMeasured, RecordError, UsageError
 from hotlap.reports import html, markdown
-from hotlap.studies import named, surroundings
-from hotlap.studies.conducting import Conducted, conduct
-from hotlap.studies.runner import LocalRunner, Runner
-from hotlap.studies.study import Setting, Study, busy, columns, unused
+from hotlap.studies import named, places, surroundings
+from hotlap.studies.conducting import Conducted, conduct, labelled
+from hotlap.studies.runner import Runner
+from hotlap.studies.study import Setting, Study, busy, columns, machines, unused
 from hotlap.trials.folder import IMAGES, RunFolder
 
 # What a study that is gone on with must have in common with its beginning.
@@ -33,6 +33,8 @@ def study(
     epochs: int | None = None,
     seeds: int | None = None,
     resume: bool = False,
+    slurm: str | Sequence[str] | None = None,
+    jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     runner: Runner | None = None,
     warn: Callable[[str], None] = lambda text: None,
@@ -48,35 +50,38 @@ def study(
     epochs, seeds: how long each training is and how often it is repeated (the study's own choice).
     resume: go on with the last study of this name and these options, unless torch or the machine
         have changed; cells that were measured are not run again.
-    runner: what runs a cell (fresh processes on this machine).
+    slurm: options for sbatch: each cell is a job of the cluster (fresh processes on this machine).
+    jobs: how many of them at once (one).
+    runner: what runs a cell instead.
     warn, progress, begun, tell: called with sentences, states, the study with its columns and the
         machine it runs on, and each row.
 
     Raises `UsageError`, `NothingMeasured` or `Interrupted`.
     """
     chosen = named(name)
-    version, cuda = surroundings.torch_here()
-    gpu = surroundings.gpu_name()
-    options = _options(
-        quick=quick,
-        device=surroundings.device(device, cuda, gpu),
-        data=_images(data),
-        epochs=_positive("--epochs", epochs),
-        seeds=_positive("--seeds", seeds),
+    place = places.chosen(slurm, _positive("--jobs", jobs))
+    home = Path(out) if out is not None else None
+    images, epochs, seeds = (
+        _images(data),
+        _positive("--epochs", epochs),
+        _positive("--seeds", seeds),
     )
+    surroundings.known(device)
+    around = place.look(home, labelled(progress, "what a node is"))
+    asked = surroundings.device(device, around)
+    options = _options(quick=quick, device=asked, data=images, epochs=epochs, seeds=seeds)
     ever = unused(chosen, Setting(**{**options, "quick": False}, cores=2))
     for left_out in unused(chosen, Setting(**options, cores=2)):
         del options[left_out]
         quickly = "" if left_out in ever else " with --quick"
         warn(f"The study {name} has no use for --{left_out}{quickly}; it is left out.")
-    about = surroundings.describe(version, cuda, gpu if options["device"] == "cuda" else None)
-    home = Path(out) if out is not None else None
+    about = around.described(options["device"])
     run, finished = _run_folder(chosen, options, about, home, resume=resume, warn=warn)
     setting = Setting(
         **options,
         images=str(run.path.parent / IMAGES),
-        cores=max(1, int(machine.cores())),
-        gpus=surroundings.gpus(),
+        cores=max(1, int(around.cores)),
+        gpus=around.gpus,
     )
     begun(chosen, columns(chosen, setting), about)
     began = time.monotonic()
@@ -85,15 +90,17 @@ def study(
         seconds = time.monotonic() - began
         return _conclude(found, options, about, run, seconds, complete=complete)
 
-    with closing(run):
+    with closing(run), place.runner(run, warn) as (placed, stop):
         found = conduct(
             chosen,
             setting,
-            runner or LocalRunner(run.trial, before=run.trials, warn=warn),
+            runner or placed,
             finished=finished,
             tell=tell,
             keep=lambda found: answers.save(concluded(found, complete=False), run.study),
             progress=progress,
+            at_once=place.at_once,
+            stop=stop,
         )
         answer = concluded(found, complete=found.complete)
         _save(answer, run)
@@ -202,7 +209,8 @@ def _conclude(
     complete: bool,
 ) -> Answer:
     study, rows = found.study, found.rows
-    reading = study.read(found.setting, rows) + busy(found.done, machine.cores())
+    reading = study.read(found.setting, rows) + busy(found.done, about["cores"])
+    reading += machines(found.done)
     return Answer(
         schema=answers.SCHEMA,
         hotlap=__version__,

@@ -57,6 +57,20 @@ def study(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last such study that was stopped.")
     ] = False,
+    slurm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OPTIONS",
+            help="Run each cell as a SLURM job with these options of sbatch, as one word.",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="With --slurm: so many jobs at once; without it one.", show_default=False
+        ),
+    ] = None,
     json: Json = None,
     out: Out = None,
 ) -> None:
@@ -79,6 +93,8 @@ def study(
                 epochs=epochs,
                 seeds=seeds,
                 resume=resume,
+                slurm=slurm,
+                jobs=jobs,
                 out=out,
                 warn=table.warn,
                 progress=state,

@@ -11,7 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hotlap.probes import closures, diversions, loaders, modules, places, uses, workers, writing
+from hotlap.probes import (
+    closures,
+    diversions,
+    loaders,
+    modules,
+    places,
+    reach,
+    uses,
+    workers,
+    writing,
+)
 from hotlap.probes.hooks import BACKWARD, ENGINE
 from hotlap.probes.patches import outside_compiled
 from hotlap.probes.recorder import Recorder
@@ -20,6 +30,7 @@ from hotlap.probes.timeline import OPTIMIZER
 
 def install(torch: Any, folder: Path, import_started: float) -> Recorder:
     settings = json.loads((folder / "settings.json").read_text())
+    reach.look(settings)
     recorder = Recorder(torch, folder, settings)
     recorder.times.update(
         process=float(settings["started"]), import_started=import_started, imported=time.time()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING, Any
 
+from hotlap import machine
 from hotlap.probes import environment
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
     """`complete`: all passes are through; `ended`: the command came to its end before they were."""
     passes, sampler = recorder.passes, recorder.passes.sampler
     described = environment.describe(recorder.torch, recorder.device)
+    elsewhere = bool(recorder.settings.get("elsewhere"))
+    if elsewhere:  # nobody else can tell what it runs on
+        described |= machine.describe() | {"host": platform.node()}
     return {
         "schema": 1,
         "pid": recorder.pid,
@@ -41,6 +46,7 @@ def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
         "models": recorder.roots.names(),
         "environment": described | {"script": _uses(recorder)},
         "diverted": recorder.diverted[:50],
+        "elsewhere": elsewhere,
         "problems": recorder.problems,
     }
 

@@ -2,7 +2,7 @@
 
 ## What it finds
 Files that are new, changed or gone in the working directory after a run without an overlay
-(refused by the system, or `--in-place`).
+(refused by the system, `--in-place`, or training that another program starts, as `srun` does).
 
 ## Why it matters
 A trial may have replaced a checkpoint or a log.

@@ -1,8 +1,10 @@
-"""Runs the cells of a study one after the other; keeps each, and goes on where one fails."""
+"""Runs the cells of a study, one after the other or several at once where they do not share a
+machine; keeps each, and goes on where one fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,30 +47,57 @@ def conduct(
     tell: Tell = lambda row: None,
     keep: Callable[[Conducted], None] = lambda conducted: None,
     progress: Callable[[dict[str, Any]], None] = lambda state: None,
+    at_once: int = 1,
+    stop: Callable[[], None] = lambda: None,
 ) -> Conducted:
     """Cells that are in `finished` and went well are taken from there.
 
     `keep` gets what is known after each cell, `tell` each row when its last cell has been run: as
     yet without intervals where further runs are to come that tell of the spread. Ctrl-C ends it;
-    what was measured until then is in the answer.
+    what was measured until then is in the answer. With more than one `at_once`, `stop` has the
+    runner take back all that run.
     """
     plan = study.plan(setting)
     known = {_key(one.cell): one for one in finished if one.good}
     found = Conducted(study, setting, plan)
-    for number, cell in enumerate(plan, 1):
-        label = f"{number}/{len(plan)} {cell.row}"
-        try:
-            done = known.get(_key(cell)) or _run(cell, runner, _labelled(progress, label))
-            found.done.append(done)
+
+    def run(number: int) -> Done:
+        cell = plan[number]
+        label = f"{number + 1}/{len(plan)} {cell.row}"
+        return known.get(_key(cell)) or _run(cell, runner, labelled(progress, label))
+
+    made: dict[int, Done] = {}
+    try:
+        for number, done in _side_by_side(run, len(plan), at_once, stop):
+            made[number] = done
+            found.done[:] = [made[at] for at in sorted(made)]
             keep(found)
-            to_come = plan[number:]
-            if all(other.row != cell.row for other in to_come):
-                row = next(row for row in found.rows if row.name == cell.row)
+            to_come = [cell for at, cell in enumerate(plan) if at not in made]
+            if all(other.row != done.cell.row for other in to_come):
+                row = next(row for row in found.rows if row.name == done.cell.row)
                 tell(_without_intervals(row) if any(other.run for other in to_come) else row)
-        except (Interrupted, KeyboardInterrupt):
-            found.complete = False
-            break
+    except (Interrupted, KeyboardInterrupt):
+        found.complete = False
     return found
+
+
+def _side_by_side(
+    run: Callable[[int], Done], count: int, at_once: int, stop: Callable[[], None]
+) -> Iterator[tuple[int, Done]]:
+    """Each with its number, as they come."""
+    if at_once == 1:  # in this thread, whose signals are the user's
+        for number in range(count):
+            yield number, run(number)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = {pool.submit(run, number): number for number in range(count)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            stop()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _without_intervals(row: Row) -> Row:
@@ -82,7 +111,7 @@ def _run(cell: AnyCell, runner: Runner, progress: Callable[[dict[str, Any]], Non
     return runner.run(cell, progress=progress)
 
 
-def _labelled(
+def labelled(
     progress: Callable[[dict[str, Any]], None], label: str
 ) -> Callable[[dict[str, Any]], None]:
     return lambda state: progress({**state, "recipe": label})

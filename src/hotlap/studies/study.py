@@ -267,6 +267,20 @@ def busy(done: Sequence[Done], cores: float) -> str:
     )
 
 
+def machines(done: Sequence[Done]) -> str:
+    """A sentence where runs were spread over several machines; empty where they were not."""
+    known = [node for one in done if isinstance(node := one.figures.get("node"), dict)]
+    hosts = {str(node.get("host")) for node in known}
+    kinds = {(str(node.get("processor")), str(node.get("gpu") or "")) for node in known}
+    if len(hosts) < 2:
+        return ""
+    said = f" The runs were spread over {len(hosts)} machines"
+    if len(kinds) == 1:
+        return f"{said} of one kind."
+    named = units.listed(sorted({gpu or processor for processor, gpu in kinds}))
+    return f"{said} of {len(kinds)} kinds ({named}): what differs may be theirs."
+
+
 def _by_others(one: Done) -> float | None:
     usage = one.figures.get("usage")
     if isinstance(usage, dict):

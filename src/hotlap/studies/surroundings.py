@@ -9,11 +9,42 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hotlap import machine
 from hotlap.errors import UsageError
 from hotlap.trials.telemetry import Gpu
 
 DEVICES = ("cpu", "cuda")
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that studies run on."""
+
+    torch: str
+    cuda: str | None = None  # that torch was built for
+    gpu: str | None = None  # the first one's name
+    gpus: int = 0
+    machine: dict[str, Any] = {}
+
+    @property
+    def cores(self) -> float:
+        return float(self.machine.get("cores") or 1)
+
+    def described(self, device: str) -> dict[str, Any]:
+        """As it stands in an answer; a GPU that is not used is not in it."""
+        found = {**self.machine, "torch": self.torch}
+        if self.cuda:
+            found["cuda"] = self.cuda
+        if self.gpu and device == "cuda":
+            found["device_name"] = self.gpu
+        return found
+
+
+def here() -> Surroundings:
+    version, cuda = torch_here()
+    known = {**machine.describe(), "python": platform.python_version()}
+    return Surroundings(torch=version, cuda=cuda, gpu=gpu_name(), gpus=gpus(), machine=known)
 
 
 def torch_here() -> tuple[str, str | None]:
@@ -36,17 +67,23 @@ def _said(text: str, name: str) -> str | None:
     return found.group(1) if found else None
 
 
-def device(asked: str | None, cuda: str | None, gpu: str | None) -> str:
+def device(asked: str | None, around: Surroundings) -> str:
     """The one that was asked for; else the GPU, where there is one that torch can use."""
+    cuda, gpu = around.cuda, around.gpu
     if asked is None:
         return "cuda" if cuda and gpu else "cpu"
-    if asked not in DEVICES:
-        raise UsageError(f"--device is {asked}; it is one of {', '.join(DEVICES)}.")
+    known(asked)
     if asked == "cuda" and not cuda:
         raise UsageError("--device is cuda, but the torch that is installed here has no CUDA.")
     if asked == "cuda" and gpu is None:
         raise UsageError("--device is cuda, but there is no NVIDIA GPU here.")
     return asked
+
+
+def known(asked: str | None) -> None:
+    """Whether there is such a device at all, before anything is run to find out."""
+    if asked is not None and asked not in DEVICES:
+        raise UsageError(f"--device is {asked}; it is one of {', '.join(DEVICES)}.")
 
 
 def gpu_name() -> str | None:
@@ -78,13 +115,3 @@ def _shown() -> int | None:
     if asked is None:
         return None
     return 0 if asked in ("", "-1") else len(asked.split(","))
-
-
-def describe(version: str, cuda: str | None, gpu: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {**machine.describe(), "torch": version}
-    found["python"] = platform.python_version()
-    if cuda:
-        found["cuda"] = cuda
-    if gpu:
-        found["device_name"] = gpu
-    return found

@@ -24,6 +24,7 @@ from hotlap.trials.output import SIGNALS, ending
 from hotlap.trials.raw import Raw
 from hotlap.tunings import FAILED, OUT_OF_MEMORY, TIMED_OUT, Run
 
+ELSEWHERE = "another program has started the training, as srun does, out of hotlap's reach"
 FIRST_STEPS = 10  # compiling and cold caches are in these
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|CUDA out of memory|MemoryError|std::bad_alloc|an(?:no|')t allocate memory"
@@ -93,11 +94,26 @@ def measure(
         folder.forget_writes(keep=where.keep)
         raise
     raws = raw.read(folder.records)
+    outcome = _reached(outcome, raws, where)
     ending = _ending(outcome, folder, raws, before=before, where=where)
     record = merging.merge(raws, ending=ending, telemetry=outcome.telemetry)
     folder.forget_writes(keep=where.keep, elsewhere=outcome.upper)
     applied, refused = _said(folder, recipe, raws)
     return Measured(outcome=outcome, record=record, raws=raws, applied=applied, refused=refused)
+
+
+def _reached(outcome: runner.Outcome, raws: Sequence[Raw], where: Where) -> runner.Outcome:
+    """Where another program started the training, no overlay was over its files."""
+    if where.in_place or not any(one.get("elsewhere") for one in raws):
+        return outcome
+    if outcome.overlay_refused is not None:
+        return outcome
+    where.warn(
+        f"The command's writes could not be kept apart: {ELSEWHERE}. torch.save and "
+        "TensorBoard logs were led into the trial's folder; anything else it wrote has landed "
+        "where it always does."
+    )
+    return replace(outcome, overlay_refused=ELSEWHERE, protected=[])
 
 
 def _ending(

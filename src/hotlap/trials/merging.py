@@ -54,7 +54,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         phases=_phases(main, step.median_seconds, kernels),
         startup=_startup(main),
         memory=_memory(main),
-        usage=_usage(main, telemetry),
+        usage=Usage() if main.get("elsewhere") else _usage(main, telemetry),
         kernels=kernels,
         loaders=tuple(msgspec.convert(loader, Loader) for loader in main["loaders"]),
         epoch_start_seconds=epoch_start(main)[0],
@@ -74,7 +74,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
         # Always of the same rank, so that two runs can be compared.
         losses=tuple(_first(measured)["losses"]),
         step_seconds=tuple(row["seconds"] for row in kept(main, "bare", "warmup")),
-        environment={**main["environment"], **machine.describe(), "world_size": len(measured)},
+        environment={**_environment(main), "world_size": len(measured)},
         ending=ending,
         problems=tuple(main["problems"]),
     )
@@ -261,6 +261,12 @@ def _memory(raw: Raw) -> Memory:
         rest_bytes=max(0, peak - known) if peak is not None else None,
         **parts,
     )
+
+
+def _environment(raw: Raw) -> dict[str, Any]:
+    """What it ran on; of a process that is elsewhere only it can tell."""
+    own: dict[str, Any] = raw["environment"]
+    return own if raw.get("elsewhere") else {**own, **machine.describe()}
 
 
 def _usage(raw: Raw, samples: list[dict[str, Any]]) -> Usage:

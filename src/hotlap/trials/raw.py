@@ -93,3 +93,4 @@ class _Whole(msgspec.Struct):
     diverted: list[str]
     problems: list[str]
     input_elsewhere: bool = False  # another thread fetches the batches
+    elsewhere: bool = False  # another program started the process: srun's daemon, a container's

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hotlap.errors import HotlapError, UsageError
+from hotlap.probes import reach
 from hotlap.settings import OVERLAY_VARIABLE, Limits
 from hotlap.trials import command as commands
 from hotlap.trials import links, scratch, terminals
@@ -85,7 +86,7 @@ def run(
     command = commands.resolve(words, folder=working)
     with contextlib.ExitStack() as stack:
         terminal = stack.enter_context(terminals.opened(folder.output))
-        with _undisturbed() as early:  # it must not be started and left
+        with undisturbed() as early:  # it must not be started and left
             supervisor = stack.enter_context(
                 _Supervisor(
                     command,
@@ -102,7 +103,7 @@ def run(
         refused = None if in_place else covered["reason"]
         if refused:
             warn(
-                f"The command's writes cannot be kept apart on this system: {refused}. "
+                f"The command's writes cannot be kept apart: {refused}. "
                 "torch.save and TensorBoard logs are led into the trial's folder; anything else "
                 "it writes lands where it always does."
             )
@@ -119,6 +120,7 @@ def run(
             watch=watch,
             changes=changes,
             started=started,
+            supervisor=supervisor.pid,
         )
         supervisor.say(b"g")
         answer = _heard(supervisor.answer(), folder)
@@ -132,7 +134,7 @@ def run(
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
-            late = stack.enter_context(_undisturbed())
+            late = stack.enter_context(undisturbed())
             supervisor.say(b"s")
             samples = telemetry.finish()
         ended = supervisor.answer()
@@ -166,7 +168,7 @@ def _heard(answer: dict[str, Any], folder: TrialFolder) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[list[int]]:
+def undisturbed() -> Iterator[list[int]]:
     """Starting and stopping take seconds at most: Ctrl-C must not cut them short and leave things.
 
     Yields the signals that came meanwhile, for whoever comes after to heed.
@@ -198,6 +200,7 @@ def _write_settings(
     watch: bool,
     changes: Changes | None,
     started: float,
+    supervisor: int,
 ) -> None:
     content = {
         "recipe": changes.recipe if changes else {},
@@ -210,6 +213,8 @@ def _write_settings(
         "trace": trace,
         "watch": watch,
         "started": started,
+        "supervisor": supervisor,
+        "boot": reach.this_boot(),
     }
     folder.settings.write_text(json.dumps(content))
 
@@ -281,8 +286,9 @@ class _Supervisor:
         self._answers: list[dict[str, Any]] = []
         self._spare = scratch.make()
         locks = scratch.locks()
-        allowed = not in_place and os.environ.get(OVERLAY_VARIABLE) != "0"
-        folders = commands.folders(command, working=working) if allowed else []
+        self._refused = None if in_place else _no_overlay(command)
+        covered = not in_place and self._refused is None
+        folders = commands.folders(command, working=working) if covered else []
         self.links = links.leading_out(folders, working=str(working))
         request = {
             "command": command,
@@ -294,7 +300,6 @@ class _Supervisor:
             "terminal": terminal.is_terminal,
             "locks": locks,
         }
-        self._turned_off = not in_place and not allowed
         arguments = [str(_PACKAGES), str(control_read), str(status_write), json.dumps(request)]
         try:
             self._process = subprocess.Popen(
@@ -326,6 +331,10 @@ class _Supervisor:
         if not any(self._spare.iterdir()):
             scratch.remove(self._spare)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def say(self, word: bytes) -> None:
         with contextlib.suppress(OSError):
             os.write(self._control, word)
@@ -349,6 +358,15 @@ class _Supervisor:
         while not self._answers:
             self._receive()
         answer = self._answers.pop(0)
-        if answer["event"] == "covered" and self._turned_off:
-            answer["reason"] = f"{OVERLAY_VARIABLE}=0 is set"
+        if answer["event"] == "covered" and self._refused is not None:
+            answer["reason"] = self._refused
         return answer
+
+
+def _no_overlay(command: list[str]) -> str | None:
+    """Why none is tried."""
+    if os.environ.get(OVERLAY_VARIABLE) == "0":
+        return f"{OVERLAY_VARIABLE}=0 is set"
+    if os.path.basename(command[0]) == "srun":
+        return "srun has it started by SLURM, out of hotlap's reach"
+    return None

@@ -26,6 +26,9 @@ from hotlap.trials import overlay, sockets
 
 _SUBREAPER, _PDEATHSIG = 36, 1
 GRACE_SECONDS = 3.0
+# What holds something elsewhere has to give it back: a killed srun leaves its nodes allocated.
+HOLDERS = ("srun", "salloc")
+HOLDERS_SECONDS = 15.0
 
 
 def main() -> None:
@@ -115,7 +118,7 @@ def _watch(child: int, control: int) -> dict[str, Any]:
     places = sockets.held_by(_descendants())
     if stopped:
         _signal_all(signal.SIGTERM)
-        readable(handle, seconds=GRACE_SECONDS)
+        _let_end()
     else:
         time.sleep(0.05)  # children that end with their parent are not left behind
     left = [] if stopped else [_name(pid) for pid in _descendants() if pid != child]
@@ -127,6 +130,18 @@ def _watch(child: int, control: int) -> dict[str, Any]:
         "stopped": stopped,
         "left_running": left[:20],
     }
+
+
+def _let_end() -> None:
+    """All of them have time to end by themselves, those that hold something elsewhere more."""
+    asked = time.monotonic()
+    while left := _descendants():
+        passed = time.monotonic() - asked
+        if passed > HOLDERS_SECONDS:
+            return
+        if passed > GRACE_SECONDS and not any(_program(pid) in HOLDERS for pid in left):
+            return
+        time.sleep(0.01)
 
 
 def _clear_away(child: int) -> int | None:
@@ -171,6 +186,13 @@ def _descendants() -> list[int]:
         found += below
         queue += below
     return found
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _name(pid: int) -> str:

@@ -1,5 +1,7 @@
 """Cells one after the other: failures are rows, Ctrl-C keeps what there is, nothing runs twice."""
 
+import threading
+
 import made_up
 import msgspec
 import pytest
@@ -120,3 +122,55 @@ def test_rounds_alternate_and_the_last_one_goes_forward(runs, order):
     planned = study.interleaved(cells, runs)
     assert [cell.row for cell in planned] == order
     assert len({(cell.row, cell.run) for cell in planned}) == len(planned)
+
+
+class Meeting(Told):
+    """Cells wait for each other, so that those at once are so for certain."""
+
+    def __init__(self, told, at_once):
+        super().__init__(told)
+        self._together = threading.Barrier(at_once, timeout=30)
+        self.stopped = threading.Event()
+
+    def run(self, cell, *, progress):
+        self._together.wait()
+        return super().run(cell, progress=progress)
+
+
+def test_cells_that_are_run_at_once_stand_in_the_order_of_the_plan():
+    told, kept = [], []
+    found = conduct(
+        made_up.made(["a", "b"], runs=2),
+        Setting(),
+        Meeting({"a": 1.0, "b": 2.0}, at_once=2),
+        tell=lambda row: told.append(row.name),
+        keep=lambda known: kept.append([one.cell for one in known.done]),
+        at_once=2,
+    )
+    assert found.complete
+    assert [one.cell for one in found.done] == list(found.plan)
+    assert sorted(told) == ["a", "b"]
+    assert [len(cells) for cells in kept] == [1, 2, 3, 4]
+    order = list(found.plan)
+    assert all(cells == sorted(cells, key=order.index) for cells in kept)
+
+
+def test_an_interruption_of_one_stops_all_and_keeps_what_there_is():
+    class Interrupting(Meeting):
+        def run(self, cell, *, progress):
+            if cell.row == "a":
+                raise Interrupted("Interrupted.")
+            assert self.stopped.wait(30)
+            raise Interrupted("Interrupted.")
+
+    runner = Interrupting({}, at_once=1)
+    found = conduct(
+        made_up.made(["a", "b", "c", "d"]),
+        Setting(),
+        runner,
+        at_once=2,
+        stop=runner.stopped.set,
+    )
+    assert not found.complete
+    assert runner.stopped.is_set()
+    assert found.done == []

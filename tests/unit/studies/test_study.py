@@ -45,6 +45,17 @@ def test_a_busy_machine_is_told_with_the_runs_it_disturbed():
     assert "up to 1.5 of 1 core, so" in study.busy([busy], cores=1)
 
 
+def test_machines_that_runs_were_spread_over_are_told():
+    def on(host, processor="EPYC", gpu=None):
+        return ran(node={"host": host, "processor": processor, "gpu": gpu})
+
+    assert study.machines([ran(), on("n1"), on("n1")]) == ""
+    two = " The runs were spread over 2 machines of one kind."
+    assert study.machines([on("n1"), on("n2")]) == two
+    said = study.machines([on("n1", gpu="H200"), on("n2", gpu="A100"), on("n3", gpu="A100")])
+    assert said.startswith(" The runs were spread over 3 machines of 2 kinds (A100 and H200)")
+
+
 def test_rows_without_figures_are_named_while_they_are_few():
     rows = [Row(name=f"row {at}", status=SKIPPED) for at in range(4)]
     assert study.missing(rows[:1]) == " Without figures: row 0 (skipped)."

@@ -6,6 +6,7 @@ import pytest
 
 from hotlap.errors import UsageError
 from hotlap.studies import surroundings
+from hotlap.studies.surroundings import Surroundings
 
 
 def test_the_version_of_torch_is_read_from_its_file(monkeypatch, tmp_path):
@@ -38,7 +39,7 @@ def test_without_torch_the_next_move_is_said(monkeypatch):
     ],
 )
 def test_the_gpu_is_taken_where_torch_can_use_one(asked, cuda, gpu, device):
-    assert surroundings.device(asked, cuda, gpu) == device
+    assert surroundings.device(asked, Surroundings(torch="2.9", cuda=cuda, gpu=gpu)) == device
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,22 @@ def test_the_gpu_is_taken_where_torch_can_use_one(asked, cuda, gpu, device):
 )
 def test_a_device_that_is_not_there_is_refused(asked, cuda, gpu, sentence):
     with pytest.raises(UsageError, match=sentence):
-        surroundings.device(asked, cuda, gpu)
+        surroundings.device(asked, Surroundings(torch="2.9", cuda=cuda, gpu=gpu))
+
+
+def test_a_gpu_that_is_not_used_is_not_in_the_description():
+    around = Surroundings(torch="2.9", cuda="13.0", gpu="H200", machine={"cores": 16.0})
+    assert around.described("cuda")["device_name"] == "H200"
+    assert "device_name" not in around.described("cpu")
+    assert around.described("cpu")["torch"] == "2.9"
+    assert around.cores == 16.0
+
+
+def test_this_machine_is_known_by_its_parts():
+    around = surroundings.here()
+    assert around.torch
+    assert around.cores > 0
+    assert around.machine["python"].startswith("3.")
 
 
 class ThreeGpus:

@@ -127,7 +127,7 @@ def test_half_a_progress_file_is_passed_over(follow, folder):
 def test_signals_that_come_while_it_is_stopped_wait_and_ignored_ones_stay_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
     try:
-        with runner._undisturbed() as came:
+        with runner.undisturbed() as came:
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             os.kill(os.getpid(), signal.SIGHUP)
             os.kill(os.getpid(), signal.SIGINT)

@@ -212,6 +212,41 @@ def test_a_command_that_cleans_up_when_asked_may_do_so(start, tmp_path):
     assert "cleaned up" in output(tmp_path)
 
 
+def test_children_of_a_command_that_ends_at_once_may_still_clean_up(start, tmp_path):
+    """As srun does below a shell: killed, it would leave its nodes allocated."""
+    outcome = start(
+        "import os, signal, sys, time\n"
+        "def bye(*args):\n"
+        "    time.sleep(0.4)\n"
+        "    print('gave back', flush=True)\n"
+        "    sys.exit(0)\n"
+        "if os.fork() == 0:\n"
+        "    signal.signal(signal.SIGTERM, bye)\n"
+        "    print('holding', flush=True)\n"
+        "while True: signal.pause()",
+        timeout=1.0,
+    )
+    assert (outcome.stopped, outcome.signal) == ("timeout", 15)
+    assert output(tmp_path).split("\n")[:2] == ["holding", "gave back"]
+
+
+def test_a_command_started_by_slurm_has_no_overlay_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv("HOTLAP_OVERLAY", raising=False)
+    folder, said = TrialFolder(tmp_path / "trial"), []
+    folder.create()
+    srun = tmp_path / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text("#!/bin/sh\nexit 0\n")
+    srun.chmod(0o755)
+    words = [str(srun), "true"]
+    limits = Limits(timeout=60.0)
+    outcome = runner.run(words, folder, limits=limits, working=tmp_path, warn=said.append)
+    assert (outcome.code, outcome.protected, outcome.upper) == (0, [], None)
+    assert outcome.overlay_refused == "srun has it started by SLURM, out of hotlap's reach"
+    assert len(said) == 1
+    assert outcome.overlay_refused in said[0]
+
+
 MEETING = """
 import json, os, signal
 from multiprocessing.connection import Listener
