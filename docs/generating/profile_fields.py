@@ -197,7 +197,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     records.Rank: {
         "rank": "Its rank, as torch.distributed or the launcher said. Null outside a "
         "distributed run.",
-        "pid": "Its process.",
+        "pid": "Its process; of a task of `srun`, plus 4,194,304 times the task's number.",
         "steps": "The number of steps it was seen to take.",
         "median_seconds": "Its median step.",
         "own_seconds": "Its mean step without waiting for others: without the backward pass or, "

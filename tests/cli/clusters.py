@@ -57,7 +57,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
         (folder / name).mkdir(parents=True)
     configuration = folder / "slurm.conf"
     text = CONFIGURATION.format(
-        folder=folder, user=getpass.getuser(), controller=_free_port(), node=_free_port()
+        folder=folder, user=getpass.getuser(), controller=free_port(), node=free_port()
     )
     configuration.write_text(text)
     found = {"SLURM_CONF": str(configuration)}
@@ -118,7 +118,7 @@ def _program(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

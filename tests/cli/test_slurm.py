@@ -26,9 +26,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         yield environment
 
 
-def study(
-    folder: Path, slurm: dict[str, str], *words: str, **more: object
-) -> subprocess.Popen[str]:
+def study(folder: Path, slurm: dict[str, str], *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "hotlap", "study", *words],
         cwd=folder,
@@ -113,3 +111,18 @@ def test_training_that_srun_starts_is_measured_and_none_of_it_stays(
     assert "busy-machine" not in rules
     assert clusters.emptied(slurm), "srun had the time to give its node back"
     assert not alive("train_in_slurm.py")
+
+
+def test_tasks_of_srun_are_the_ranks_of_one_run(
+    slurm: dict[str, str], hotlap: Callable[..., Answer]
+) -> None:
+    code = 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec "$@"'
+    words = ("srun", "--ntasks=2", "sh", "-c", code, "sh", sys.executable, "ddp.py")
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(clusters.free_port())}
+    answer = hotlap(*words, **slurm, **where)
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert [one["rank"] for one in answer.result["ranks"]] == [0, 1]
+    assert answer.result["step"]["samples"] == 64
+    assert clusters.emptied(slurm)
+    assert not alive("ddp.py")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -90,7 +89,7 @@ class Training:
 
     def write(self) -> None:
         if self.folder is not None:
-            writing.write(self.folder / FOLDER / f"{os.getpid()}.json", self.done)
+            writing.write(self.folder / FOLDER / f"{writing.number()}.json", self.done)
 
     # Moments ---------------------------------------------------------------------------------
 

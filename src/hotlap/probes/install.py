@@ -47,7 +47,7 @@ def install(torch: Any, folder: Path, import_started: float) -> Recorder:
     diversions.install(torch, recorder, settings)
     os.register_at_fork(after_in_child=recorder.restart)
     atexit.register(recorder.at_exit)
-    writing.seen(folder, os.getpid(), {"torch": str(torch.__version__)})
+    writing.seen(folder, writing.number(), {"torch": str(torch.__version__)})
     return recorder
 
 

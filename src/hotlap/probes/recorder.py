@@ -7,7 +7,6 @@ is switched off, noted under `problems`, and training goes on.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +78,7 @@ class Recorder:
         self.optimizers.forget()
         self.schedule = Schedule(**self.settings["limits"])
         self.evaluations = 0
-        self.pid = os.getpid()
+        self.pid = writing.number()
         self.world = environment.World()
         self._thread: int | None = None
         self.rounds = Rounds()
@@ -385,7 +384,7 @@ class Recorder:
 
     def at_exit(self) -> None:
         """The command ended before the measurement did: keep what there is."""
-        if self.pid != os.getpid() or not self.steps or self.finished:
+        if self.pid != writing.number() or not self.steps or self.finished:
             return
         try:
             self.catch_up()

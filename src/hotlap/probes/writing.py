@@ -14,9 +14,18 @@ SEEN = "seen"
 TRACES = "traces"
 
 
+def number() -> int:
+    """This process's among all of a trial: on several nodes two may have the same pid.
+
+    Tasks of srun are numbered by it; a pid has 22 bits at most.
+    """
+    task = os.environ.get("SLURM_PROCID", "")
+    return ((int(task) << 22) if task.isdigit() else 0) + os.getpid()
+
+
 def write(path: Path, content: dict[str, Any]) -> None:
     """Never raises: it is called from within the user's training step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{number()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(content, default=_plain))

@@ -129,3 +129,15 @@ def test_a_file_where_the_trials_folder_should_be_raises_nothing(tmp_path, write
     (tmp_path / "file").write_text("")
     write(tmp_path / "file", 7, {"steps": 1})
     assert names(tmp_path) == ["file"]
+
+
+def test_tasks_of_a_cluster_have_numbers_of_their_own_whatever_their_pids(monkeypatch):
+    monkeypatch.delenv("SLURM_PROCID", raising=False)
+    assert writing.number() == os.getpid()
+    numbers = set()
+    for task in ("0", "1", "7", "what"):
+        monkeypatch.setenv("SLURM_PROCID", task)
+        numbers.add(writing.number())
+    assert len(numbers) == 3
+    assert os.getpid() in numbers
+    assert all(number % (1 << 22) == os.getpid() for number in numbers)
