@@ -1,4 +1,4 @@
-"""A SLURM cluster of one node on this machine, from Debian's packages; it needs root and nothing
+"""A SLURM cluster of two nodes on this machine, from Debian's packages; it needs root and nothing
 else: no accounts, no keys, ports that are free."""
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+NODES = ("one", "two")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
 CONFIGURATION = """
 ClusterName=hotlap
 SlurmctldHost=localhost(127.0.0.1)
 SlurmctldPort={controller}
-SlurmdPort={node}
 AuthType=auth/none
 CredType=cred/none
 SlurmUser={user}
 SlurmdUser={user}
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -37,8 +37,9 @@ ReturnToService=2
 SwitchType=switch/none
 MpiDefault=none
 KillWait=5
-NodeName=localhost NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
-PartitionName=test Nodes=localhost Default=YES MaxTime=INFINITE State=UP
+NodeName=one NodeHostname=localhost NodeAddr=127.0.0.1 Port={one} CPUs=2 State=UNKNOWN
+NodeName=two NodeHostname=localhost NodeAddr=127.0.0.1 Port={two} CPUs=2 State=UNKNOWN
+PartitionName=test Nodes=one,two Default=YES MaxTime=INFINITE State=UP
 """
 
 
@@ -53,13 +54,11 @@ def missing() -> str:
 @contextmanager
 def cluster(folder: Path) -> Iterator[dict[str, str]]:
     """What the environment needs for its programs to find it."""
-    for name in ("state", "spool"):
+    for name in ("state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir(parents=True)
     configuration = folder / "slurm.conf"
-    text = CONFIGURATION.format(
-        folder=folder, user=getpass.getuser(), controller=free_port(), node=free_port()
-    )
-    configuration.write_text(text)
+    ports = {name: free_port() for name in ("controller", *NODES)}
+    configuration.write_text(CONFIGURATION.format(folder=folder, user=getpass.getuser(), **ports))
     found = {"SLURM_CONF": str(configuration)}
     daemons = [
         subprocess.Popen(
@@ -69,7 +68,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for name, words in (("slurmctld", ()), ("slurmd", ("-N", "localhost")))
+        for name, *words in (("slurmctld",), *(("slurmd", "-N", node) for node in NODES))
     ]
     try:
         _ready(found)
@@ -104,7 +103,7 @@ def emptied(environment: dict[str, str], seconds: float = 60.0) -> bool:
 
 def _ready(environment: dict[str, str]) -> None:
     done = subprocess.run(
-        ["srun", "--immediate=60", "true"],
+        ["srun", "--immediate=60", "--nodes=2", "true"],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

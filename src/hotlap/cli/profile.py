@@ -121,7 +121,7 @@ class Live:
         stop_if_deserted()
         if self._status is None:
             return
-        words = [_STAGES.get(state.get("stage", ""), "running")]
+        words = [state.get("where") or _STAGES.get(state.get("stage", ""), "running")]
         if state.get("recipe"):
             words.insert(0, str(state["recipe"])[:60])
         if state.get("steps"):

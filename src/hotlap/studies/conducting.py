@@ -60,13 +60,15 @@ def conduct(
     plan = study.plan(setting)
     known = {_key(one.cell): one for one in finished if one.good}
     found = Conducted(study, setting, plan)
+    made: dict[int, Done] = {}
 
     def run(number: int) -> Done:
         cell = plan[number]
         label = f"{number + 1}/{len(plan)} {cell.row}"
+        if at_once > 1:  # of those that run none is the one
+            label = f"{len(made)}/{len(plan)} done"
         return known.get(_key(cell)) or _run(cell, runner, labelled(progress, label))
 
-    made: dict[int, Done] = {}
     try:
         for number, done in _side_by_side(run, len(plan), at_once, stop):
             made[number] = done

@@ -65,7 +65,8 @@ def main() -> int:
 
 def respond(request: Request, folder: Path) -> Response:
     warnings: list[str] = []
-    known: dict[str, Any] = {"host": platform.node(), "processor": machine.processor()}
+    host = os.environ.get("SLURMD_NODENAME") or platform.node()
+    known: dict[str, Any] = {"host": host, "processor": machine.processor()}
     known["gpu"] = surroundings.gpu_name()
     try:
         if request.cell is None:

@@ -14,7 +14,7 @@ import hotlap
 from hotlap.api import studying
 from hotlap.cli import report, study
 from hotlap.errors import HotlapError, Interrupted, UsageError
-from hotlap.studies import STUDIES
+from hotlap.studies import STUDIES, places
 from hotlap.studies import study as study_of
 
 
@@ -36,7 +36,7 @@ def call(tmp_path, monkeypatch):
 
     def run(told, *words):
         runner = Told(told)
-        monkeypatch.setattr(studying, "LocalRunner", lambda *given, **more: runner)
+        monkeypatch.setattr(places, "LocalRunner", lambda *given, **more: runner)
         result = CliRunner().invoke(app, [*map(str, words)])
         result.ran = runner.ran
         return result
@@ -236,6 +236,22 @@ def test_the_report_of_a_study_can_be_written_again(call, tmp_path, format):
     (folder,) = (tmp_path / ".hotlap").glob("study-made-up-*")
     name = {"html": "report.html", "markdown": "study.md", "json": "study.json"}.get(format)
     assert name is None or (folder / name).read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--jobs", "2"), "it goes with --slurm"),
+        (("--slurm", "", "--jobs", "0"), "--jobs is 0; it must be positive"),
+        (("--slurm", "--comment='open"), "cannot be read: No closing quotation"),
+        (("--slurm", "--array=1-4"), "--slurm has --array=1-4"),
+    ],
+)
+def test_wrong_requests_of_a_cluster_are_refused_before_anything_runs(call, options, said):
+    result = call({}, "study", "made-up", *options)
+    assert isinstance(result.exception, UsageError)
+    assert said in str(result.exception)
+    assert result.ran == []
 
 
 def test_python_gets_the_answer(call, tmp_path):

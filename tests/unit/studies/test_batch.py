@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hotlap.answers import FAILED, MEASURED, OUT_OF_MEMORY, TIMED_OUT, Done, Trained
-from hotlap.errors import Interrupted, NothingMeasured
+from hotlap.errors import Interrupted, NothingMeasured, UsageError
 from hotlap.studies import batch
 from hotlap.studies.batch import SlurmRunner
 from hotlap.studies.job import Request, Response
@@ -25,9 +25,12 @@ class Cluster:
     def __init__(self, *states, answers=(), log="", lost=0):
         self.states, self.answers, self.log, self.lost = states, list(answers), log, lost
         self.folders, self.cancelled, self.asked = {}, [], {}
-        self.silent = 0
+        self.silent = self.full = 0
 
     def submit(self, words, *, name, folder, seconds):
+        if self.full:
+            self.full -= 1
+            raise UsageError("SLURM did not take a job: AssocMaxSubmitJobLimit.")
         number = str(len(self.folders) + 1)
         self.folders[number] = folder
         if self.log:
@@ -60,6 +63,7 @@ class Cluster:
 @pytest.fixture
 def runner(tmp_path, monkeypatch):
     monkeypatch.setattr(batch, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(batch, "AGAIN_SECONDS", 0.0)
     now = [0.0]
 
     def clock():
@@ -96,7 +100,7 @@ def test_a_job_is_waited_for_and_answers_with_the_node_it_ran_on(runner, tmp_pat
     assert cluster.request.cell == CELL
     assert cluster.name == "hotlap-005-two-workers"
     assert cluster.seconds >= CELL.limit_seconds
-    assert "running on n1" in [state["stage"] for state in told]
+    assert "running on n1" in [state["where"] for state in told]
     assert said == ["Mind."]
     assert cluster.cancelled == []
     assert not (tmp_path / "alive").exists()
@@ -153,7 +157,7 @@ def test_a_stop_takes_back_all_jobs_that_run(runner):
     caught = []
 
     def watch(state):
-        if "running" in state["stage"] and threading.current_thread() not in known:
+        if "running" in state["where"] and threading.current_thread() not in known:
             known.add(threading.current_thread())
             seen.wait()
 
@@ -191,11 +195,26 @@ def test_a_cluster_that_is_silent_for_a_while_is_waited_for_but_not_for_ever(run
     cluster.silent = 5
     with runner(cluster) as one:
         assert one.run(CELL, progress=lambda state: None).status == MEASURED
-    cluster = Cluster(RUNNING)
+    cluster, said = Cluster(RUNNING), []
     cluster.silent = 10**9
-    with runner(cluster) as one, pytest.raises(NothingMeasured, match="has not answered for"):
+    with runner(cluster, warn=said.append) as one, pytest.raises(Interrupted):
         one.run(CELL, progress=lambda state: None)
     assert cluster.cancelled == ["1"]
+    assert said == ["SLURM has not answered for 600 s: no controller."]
+
+
+def test_a_cluster_that_takes_no_more_jobs_for_now_is_asked_again(runner, tmp_path):
+    cluster = Cluster(answers=[answered()])
+    cluster.full = 3
+    with runner(cluster) as one:
+        assert one.run(CELL, progress=lambda state: None).status == MEASURED
+    cluster = Cluster()
+    cluster.full = 10**9
+    with runner(cluster) as one:
+        done = one.run(CELL, progress=lambda state: None)
+        assert (done.status, "MaxSubmitJobLimit" in done.reason) == (FAILED, True)
+        with pytest.raises(UsageError, match="did not take"):  # the first: the options are wrong
+            one.look(tmp_path, lambda state: None)
 
 
 def test_jobs_that_do_not_change_are_asked_about_more_and_more_rarely(runner):
