@@ -14,7 +14,7 @@ from hotlap import answers, units
 from hotlap.answers import Answer, Called, Timed, Trained
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES, named
-from hotlap.studies.study import Results, Setting, Study, busy
+from hotlap.studies.study import Results, Setting, Study, busy, machines
 
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
@@ -69,13 +69,17 @@ def older(answer: Answer) -> str:
         return ""
     known = {row.name for row in answer.rows}
     absent = sorted({row for row, _ in lacking} - known)
-    kinds = {Trained: "not trained", Timed: "timed less often", Called: "run less often"}
+    kinds = {Trained: "trained", Timed: "timed", Called: "run"}
     parts = [f"lacks {units.listed(absent)}"] if absent else []
     for kind, words in kinds.items():
-        count = sum(1 for row, which in lacking if which is kind and row in known)
-        parts += [f"has {units.plural(count, 'row')} {words}"] if count else []
+        rows = [row for row, which in lacking if which is kind and row in known]
+        never = [row for row in rows if not recorded[row, kind]]
+        parts += [f"has {units.plural(len(never), 'row')} not {words}"] if never else []
+        fewer = len(rows) - len(never)
+        parts += [f"has {units.plural(fewer, 'row')} {words} less often"] if fewer else []
+    more = units.plural(sum(lacking.values()), "run")
     return (
-        f"It is older than the study's present plan, which has {sum(lacking.values())} runs more:"
+        f"It is older than the study's present plan, which has {more} more:"
         f" the record {units.listed(parts)}."
     )
 
@@ -84,6 +88,7 @@ def read_again(answer: Answer) -> Answer:
     """With the sentences and pictures that the study would make of these rows today."""
     study, asked = named(answer.study), setting(answer)
     said = study.read(asked, answer.rows) + busy(answer.cells, answer.machine["cores"])
+    said += machines(answer.cells)
     results = Results([done.cell for done in answer.cells], answer.cells)
     drawn = study.draw(asked, answer.rows, results)
     return msgspec.structs.replace(answer, reading=said, pictures=drawn)

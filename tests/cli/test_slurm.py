@@ -69,7 +69,7 @@ def test_ctrl_c_takes_the_jobs_back_and_a_resume_goes_on(
     assert process.returncode == 130, errors
     assert "go on with hotlap study workers --resume" in errors
     assert clusters.emptied(slurm)
-    assert not alive("hotlap.studies.job")
+    assert not alive(str(tmp_path))
     process = study(tmp_path, slurm, *options, "--resume", "--json", "a.json")
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
@@ -94,9 +94,10 @@ def test_training_that_srun_starts_is_measured_and_none_of_it_stays(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    shutil.copy(SCRIPTS / "checkpointing.py", project / "train_in_slurm.py")
+    script = f"train_in_slurm_{in_a_script}.py"  # other tests run beside this one
+    shutil.copy(SCRIPTS / "checkpointing.py", project / script)
     (project / "checkpoint.pt").write_bytes(b"last night")
-    words = ["srun", "--ntasks=1", "--cpus-per-task=2", sys.executable, "train_in_slurm.py"]
+    words = ["srun", "--ntasks=1", "--cpus-per-task=2", sys.executable, script]
     if in_a_script:
         (project / "launch.sh").write_text(f"#!/bin/sh\n{' '.join(words)}\n")
         words = ["sh", "launch.sh"]
@@ -109,19 +110,30 @@ def test_training_that_srun_starts_is_measured_and_none_of_it_stays(
     assert "written-in-place" in rules
     assert "busy-machine" not in rules
     assert clusters.emptied(slurm), "srun had the time to give its node back"
-    assert not alive("train_in_slurm.py")
+    assert not alive(script)
 
 
 def test_tasks_of_srun_are_the_ranks_of_one_run(
-    slurm: dict[str, str], hotlap: Callable[..., Answer]
+    slurm: dict[str, str], tmp_path: Path, hotlap: Callable[..., Answer]
 ) -> None:
+    shutil.copy(SCRIPTS / "ddp.py", tmp_path / "ddp_in_slurm.py")
     code = 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec "$@"'
-    words = ("srun", "--nodes=2", "--ntasks=2", "sh", "-c", code, "sh", sys.executable, "ddp.py")
+    words = (
+        "srun",
+        "--nodes=2",
+        "--ntasks=2",
+        "sh",
+        "-c",
+        code,
+        "sh",
+        sys.executable,
+        "ddp_in_slurm.py",
+    )
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(clusters.free_port())}
-    answer = hotlap(*words, **slurm, **where)
+    answer = hotlap(*words, cwd=tmp_path, **slurm, **where)
     assert answer.code == 0, answer.errors
     assert answer.result is not None
     assert [one["rank"] for one in answer.result["ranks"]] == [0, 1]
     assert answer.result["step"]["samples"] == 64
     assert clusters.emptied(slurm)
-    assert not alive("ddp.py")
+    assert not alive("ddp_in_slurm.py")

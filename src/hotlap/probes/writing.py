@@ -15,12 +15,16 @@ TRACES = "traces"
 
 
 def number() -> int:
-    """This process's among all of a trial: on several nodes two may have the same pid.
+    """This process's among all of a trial: on several nodes two may have the same pid."""
+    return _FIRST + os.getpid()
 
-    Tasks of srun are numbered by it; a pid has 22 bits at most.
-    """
-    task = os.environ.get("SLURM_PROCID", "")
-    return ((int(task) << 22) if task.isdigit() else 0) + os.getpid()
+
+def first(task: str | None) -> int:
+    """Where the numbers of a task of srun begin; a pid has 22 bits at most."""
+    return int(task) << 22 if task is not None and task.isdigit() else 0
+
+
+_FIRST = first(os.environ.get("SLURM_PROCID"))  # once: scripts may change what is there
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@ machine; keeps each, and goes on where one fails."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from hotlap.answers import Done, Row
 from hotlap.errors import Interrupted
 from hotlap.studies.runner import Runner
 from hotlap.studies.study import AnyCell, Results, Setting, Study
+from hotlap.trials.runner import undisturbed
 
 Tell = Callable[[Row], None]
 
@@ -49,6 +51,7 @@ def conduct(
     progress: Callable[[dict[str, Any]], None] = lambda state: None,
     at_once: int = 1,
     stop: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Conducted:
     """Cells that are in `finished` and went well are taken from there.
 
@@ -61,13 +64,18 @@ def conduct(
     known = {_key(one.cell): one for one in finished if one.good}
     found = Conducted(study, setting, plan)
     made: dict[int, Done] = {}
+    began = clock()
 
     def run(number: int) -> Done:
         cell = plan[number]
         label = f"{number + 1}/{len(plan)} {cell.row}"
-        if at_once > 1:  # of those that run none is the one
-            label = f"{len(made)}/{len(plan)} done"
-        return known.get(_key(cell)) or _run(cell, runner, labelled(progress, label))
+        told = labelled(progress, label) if at_once == 1 else together
+        return known.get(_key(cell)) or _run(cell, runner, told)
+
+    def together(state: dict[str, Any]) -> None:
+        """Of those that run at once none is the one."""
+        seconds = clock() - began
+        progress({**state, "recipe": f"{len(made)}/{len(plan)} done", "seconds": seconds})
 
     try:
         for number, done in _side_by_side(run, len(plan), at_once, stop):
@@ -97,8 +105,9 @@ def _side_by_side(
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
-            stop()
-            pool.shutdown(wait=False, cancel_futures=True)
+            with undisturbed():  # by a second Ctrl-C
+                pool.shutdown(wait=False, cancel_futures=True)
+                stop()
             raise
 
 

@@ -27,7 +27,7 @@ from hotlap.studies.runner import LocalRunner
 from hotlap.studies.surroundings import Surroundings
 from hotlap.trials.folder import TrialFolder
 
-REQUEST, ANSWER, ALIVE = "request.json", "answer.json", "alive"
+REQUEST, ANSWER = "request.json", "answer.json"
 LOOK_SECONDS = 5.0
 ALONE_SECONDS = 180.0  # file systems of clusters may take a while to show a change
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from hotlap.errors import UsageError
+from hotlap.errors import Interrupted, UsageError
 from hotlap.studies import surroundings
 from hotlap.studies.batch import SlurmRunner
 from hotlap.studies.runner import LocalRunner, Runner
 from hotlap.studies.surroundings import Surroundings
 from hotlap.trials.folder import RunFolder
+from hotlap.trials.jobs import Jobs
 from hotlap.trials.runner import Progress
 from hotlap.trials.scratch import remove_tree
 from hotlap.trials.slurm import Slurm
@@ -51,16 +52,19 @@ class Cluster:
     def look(self, home: Path | None, progress: Progress) -> Surroundings:
         run = RunFolder.new("look", out=home)
         try:
-            with SlurmRunner(self._slurm, run.path, folder=run.trial) as runner:
-                return runner.look(run.path, progress)
+            with Jobs(self._slurm, run.path) as jobs:
+                return SlurmRunner(jobs, run.trial).look(run.path, progress)
+        except KeyboardInterrupt as problem:
+            raise Interrupted(
+                "Interrupted while the first job looked at a node; nothing was measured."
+            ) from problem
         finally:
             remove_tree(run.path)
 
     @contextmanager
     def runner(self, run: RunFolder, warn: Warn) -> Iterator[tuple[Runner, Callable[[], None]]]:
-        made = SlurmRunner(self._slurm, run.path, folder=run.trial, before=run.trials, warn=warn)
-        with made as runner:
-            yield runner, runner.stop
+        with Jobs(self._slurm, run.path, warn=warn) as jobs:
+            yield SlurmRunner(jobs, run.trial, before=run.trials), jobs.stop
 
 
 def chosen(slurm: str | Sequence[str] | None, jobs: int | None) -> Here | Cluster:

@@ -153,8 +153,11 @@ def variables(cell: AnyCell) -> dict[str, str]:
     paths = os.environ.get("PYTHONPATH")
     if not paths:
         return dict(cell.variables)
-    absolute = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
-    return {"PYTHONPATH": absolute, **cell.variables}
+    return {"PYTHONPATH": absolute(paths), **cell.variables}
+
+
+def absolute(paths: str) -> str:
+    return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 def stop_if_interrupted(outcome: Outcome) -> None:

@@ -138,8 +138,10 @@ def run(
             supervisor.say(b"s")
             samples = telemetry.finish()
         ended = supervisor.answer()
-        if not ended.get("stopped"):
-            stopped = None
+        if not ended.get("stopped") and stopped != "interrupted":
+            stopped = (
+                None  # it ended by itself in that moment; whoever interrupts us may end it too
+            )
         if late:  # asked to stop while the command was being stopped: the caller is told
             stopped = "interrupted"
         return Outcome(
@@ -215,6 +217,7 @@ def _write_settings(
         "started": started,
         "supervisor": supervisor,
         "boot": reach.this_boot(),
+        "pids": reach.these_pids(),
     }
     folder.settings.write_text(json.dumps(content))
 

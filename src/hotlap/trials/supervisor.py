@@ -119,9 +119,14 @@ def _watch(child: int, control: int) -> dict[str, Any]:
     if stopped:
         _signal_all(signal.SIGTERM)
         _let_end()
+        left = []
     else:
         time.sleep(0.05)  # children that end with their parent are not left behind
-    left = [] if stopped else [_name(pid) for pid in _descendants() if pid != child]
+        others = [pid for pid in _descendants() if pid != child]
+        left = [_name(pid) for pid in others]
+        if any(_program(pid) in HOLDERS for pid in others):
+            _signal_all(signal.SIGTERM)
+            _let_end()
     code = _clear_away(child)
     sockets.remove(places)
     return {

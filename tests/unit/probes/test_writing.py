@@ -1,5 +1,6 @@
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy
@@ -132,12 +133,11 @@ def test_a_file_where_the_trials_folder_should_be_raises_nothing(tmp_path, write
 
 
 def test_tasks_of_a_cluster_have_numbers_of_their_own_whatever_their_pids(monkeypatch):
-    monkeypatch.delenv("SLURM_PROCID", raising=False)
-    assert writing.number() == os.getpid()
-    numbers = set()
-    for task in ("0", "1", "7", "what"):
-        monkeypatch.setenv("SLURM_PROCID", task)
-        numbers.add(writing.number())
-    assert len(numbers) == 3
-    assert os.getpid() in numbers
-    assert all(number % (1 << 22) == os.getpid() for number in numbers)
+    most = (1 << 22) - 1
+    tasks = [range(at := writing.first(task), at + most + 1) for task in ("0", "1", "7")]
+    assert [one[0] for one in tasks] == sorted({one[0] for one in tasks})
+    assert all(a[-1] < b[0] for a, b in pairwise(tasks))
+    assert writing.first(None) == writing.first("what") == 0
+    before = writing.number()
+    monkeypatch.setenv("SLURM_PROCID", "9")
+    assert writing.number() == before, "a script that changes its environment is the same"

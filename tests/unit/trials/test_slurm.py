@@ -10,7 +10,7 @@ import pytest
 
 from hotlap.errors import UsageError
 from hotlap.trials import slurm
-from hotlap.trials.slurm import GONE, Job, Slurm, Unanswered
+from hotlap.trials.slurm import GONE, Full, Job, Slurm, Unanswered
 
 Answered = subprocess.CompletedProcess[str]
 
@@ -36,15 +36,27 @@ def test_a_job_runs_the_words_as_they_are_in_its_folder(tmp_path: Path) -> None:
     (words,) = asked
     assert words[:2] == ["sbatch", "--parsable"]
     assert words.index("--time=2") < words.index("--time=9"), "the last one counts: the user's"
-    assert f"--output={tmp_path}/100%% done; rm -rf/slurm.log" in words
-    assert words[-4:] == [str(folder / "job.sh"), "python", "a b", "$HOME"]
-    assert (folder / "job.sh").read_text() == '#!/bin/sh\nexec "$@"\n'
+    assert f"--chdir={folder}" in words
+    script = ["sh", "-c", "echo $1; pwd", "sh"]
+    assert words[-5:] == [str(folder / "job.sh"), str(folder), "python", "a b", "$HOME"]
+    subprocess.run(["sh", folder / "job.sh", folder, *script, "a  b"], check=True)
+    assert (folder / "slurm.log").read_text() == f"a b\n{folder}\n"
+    missing = subprocess.run(
+        ["sh", folder / "job.sh", tmp_path / "no", "true"], check=False, capture_output=True
+    )
+    assert missing.returncode == 3
 
 
 @pytest.mark.parametrize(
     ("code", "output", "errors", "said"),
     [
         (1, "", "sbatch: error: no\nsbatch: error: Invalid partition.\n", "Invalid partition. It"),
+        (
+            1,
+            "",
+            "sbatch: unrecognized option '--frob'\nTry \"sbatch --help\"\n",
+            "option '--frob'.",
+        ),
         (0, "what?\n", "", "did not take a job: what?."),
         (0, "", "", "no word"),
     ],
@@ -59,12 +71,58 @@ def test_a_job_that_is_not_taken_is_a_sentence(
 
 
 @pytest.mark.parametrize(
+    "errors",
+    ["sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: failed\n", "temporarily unable to\n"],
+)
+def test_a_cluster_that_takes_no_more_for_now_is_told_from_one_that_refuses(
+    tmp_path: Path, errors: str
+) -> None:
+    made, _ = cluster(code=1, errors=errors)
+    with pytest.raises(Full):
+        made.submit(["true"], name="x", folder=tmp_path, seconds=1)
+
+
+@pytest.mark.parametrize(
+    "errors", ["sbatch: error: Socket timed out on send/recv operation\n", "Unable to contact x\n"]
+)
+def test_a_job_of_which_nobody_knows_whether_it_was_taken_is_not_called_refused(
+    tmp_path: Path, errors: str
+) -> None:
+    made, _ = cluster(code=1, errors=errors)
+    with pytest.raises(Unanswered):
+        made.submit(["true"], name="x", folder=tmp_path, seconds=1)
+
+
+@pytest.mark.parametrize(
     "option",
-    ["--wrap=x", "--array=1-3", "-a", "--wait", "-o", "--output=x", "-D/tmp", "--test-only"],
+    [
+        *("--wrap=x", "--array=1-3", "-a", "--wait", "-o", "--output=x", "-D/tmp", "--test-only"),
+        *("--arr=1", "--out=x", "-M", "--clusters=b", "--requeue", "-Qa0-1", "-voX", "--"),
+    ],
 )
 def test_options_that_take_the_job_out_of_our_hands_are_refused(option: str) -> None:
     with pytest.raises(UsageError, match="Leave it out"):
         Slurm(["--partition=gpu", option])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["x.sh"], ["--time=5", "x.sh"], ["--exclusive", "x.sh"], ["--excl", "x.sh"], ["-Q", "x.sh"]],
+)
+def test_a_word_that_sbatch_would_take_for_the_script_is_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"'x\.sh', which is no option"):
+        Slurm(words)
+
+
+def test_variables_that_hide_jobs_or_multiply_them_are_not_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SQUEUE_PARTITION", "SBATCH_ARRAY_INX", "SBATCH_ACCOUNT"):
+        monkeypatch.setenv(name, "mine")
+    done = slurm.call(["env"])
+    assert "SBATCH_ACCOUNT=mine" in done.stdout
+    assert "SQUEUE_" not in done.stdout
+    assert "ARRAY" not in done.stdout
 
 
 def test_other_options_are_taken(tmp_path: Path) -> None:
@@ -85,9 +143,18 @@ def test_jobs_are_asked_about_together_and_those_forgotten_are_gone() -> None:
         "14": Job(state="TIMEOUT", reason="TimeLimit", nodes="node3"),
         "15": GONE,
     }
-    assert [found[number].ended for number in ("12", "13", "14", "15")] == [
-        *(False, False),
-        *(True, True),
+    assert [number for number, job in sorted(found.items()) if job.ended] == ["14", "15"]
+    assert not Job(state="STOPPED").ended, "what is not known as an end is none"
+
+
+def test_jobs_are_taken_back_together() -> None:
+    made, asked = cluster()
+    made.cancel(["2", "1"])
+    made.cancel([])
+    made.cancel_named("hotlap-x")
+    assert asked == [
+        ["scancel", "--quiet", "1", "2"],
+        ["scancel", "--quiet", "--name=hotlap-x"],
     ]
 
 

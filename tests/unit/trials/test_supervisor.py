@@ -230,6 +230,42 @@ def test_children_of_a_command_that_ends_at_once_may_still_clean_up(start, tmp_p
     assert output(tmp_path).split("\n")[:2] == ["holding", "gave back"]
 
 
+def test_srun_that_a_finished_command_left_running_may_give_back_what_it_holds(start, tmp_path):
+    outcome = start(
+        "import ctypes, os, signal, sys, time\n"
+        "read, write = os.pipe()\n"
+        "if os.fork():\n"
+        "    os.read(read, 1)\n"
+        "    sys.exit(0)\n"
+        "ctypes.CDLL(None).prctl(15, b'srun')\n"  # the name it has
+        "def bye(*args):\n"
+        "    time.sleep(0.2)\n"
+        "    print('gave back', flush=True)\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, bye)\n"
+        "os.write(write, b'1')\n"
+        "while True: signal.pause()"
+    )
+    assert outcome.code == 0
+    assert len(outcome.left_running) == 1
+    assert "gave back" in output(tmp_path)
+
+
+def test_a_command_interrupted_by_whoever_also_ends_it_counts_as_interrupted(start, tmp_path):
+    """As a batch system does, which sends its signal to every process of a job."""
+
+    def both(state):
+        pid = tmp_path / "work" / "pid"
+        if pid.exists() and pid.read_text():
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            assert is_gone(int(pid.read_text()))
+            raise KeyboardInterrupt
+
+    code = "import os, signal\nopen('pid', 'w').write(str(os.getpid()))\nsignal.pause()"
+    outcome = start(code, progress=both)
+    assert (outcome.stopped, outcome.signal) == ("interrupted", 9)
+
+
 def test_a_command_started_by_slurm_has_no_overlay_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.delenv("HOTLAP_OVERLAY", raising=False)
     folder, said = TrialFolder(tmp_path / "trial"), []
