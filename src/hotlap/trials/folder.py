@@ -6,6 +6,7 @@
   journal.jsonl command.json   finished runs of a tuning, to go on from
   recipe.toml report.html      the winner, and the page to look at
   study.md                     a study's table, for a pull request
+  alive-<token>                counted up while somebody waits for jobs
   <trial>/                     one run of the command
     settings.json              what the watched process reads
     output.log                 what the command printed
@@ -14,6 +15,8 @@
     seen/<pid>.json            torch was imported there
     traces/<pid>.json          the steps that torch.profiler saw, where they were asked for
     figures.json epochs.jsonl  what a study's cell answered, what its workload logged
+    request.json answer.json   what a job of a cluster is to do, and what came of it
+    job.sh slurm.log           what the job runs, and what it printed
     writes-N/ scratch-N/       what the command wrote (overlay), gone unless kept
     diverted/                  saves that were led here
 """

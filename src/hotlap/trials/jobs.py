@@ -83,8 +83,11 @@ class Jobs:
         self._stopped.set()
         with self._lock:
             left = list(self._known)
+        self._cancel(left)
+
+    def _cancel(self, numbers: list[str]) -> None:
         with contextlib.suppress(Unanswered):
-            self._slurm.cancel(left)
+            self._slurm.cancel(numbers)
 
     def wait(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
@@ -112,7 +115,10 @@ class Jobs:
         """None once the answer is there; how the job ended where none came."""
         try:
             with self._running(asked, progress) as number:
-                return self._until(number, answer, progress)
+                job = self._until(number, answer, progress)
+                if job is not None:  # also one that only seems to have ended
+                    self._cancel([number])
+                return job
         except Unanswered as problem:
             self.say(f"SLURM does not answer: {problem}. hotlap goes on asking.")
             with contextlib.suppress(Unanswered):
@@ -142,11 +148,11 @@ class Jobs:
             yield number
             whole = True
         finally:
-            with undisturbed(), contextlib.suppress(Unanswered):
+            with undisturbed():
                 with self._lock:
                     del self._known[number]
                 if not whole:
-                    self._slurm.cancel([number])
+                    self._cancel([number])
 
     def _handed_in(self, asked: Asked, progress: Progress) -> tuple[str, list[int]]:
         """Its number, and the signals that came meanwhile: nothing comes between job and number."""

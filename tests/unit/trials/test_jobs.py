@@ -61,8 +61,9 @@ def test_a_job_that_ended_has_a_while_for_its_answer_to_show_up(made, asked, tmp
     with made(Queue(*[ended] * 3, answer=answers)) as one:
         assert one.follow(asked, tmp_path / "answer", unheard) is None
     (tmp_path / "answer").unlink()
-    with made(Queue(*[ended] * 1000)) as one:
+    with made(queue := Queue(*[ended] * 1000)) as one:
         assert one.follow(asked, tmp_path / "answer", unheard) == ended
+    assert queue.cancelled == [["1"]], "it may only seem to have ended"
 
 
 @pytest.mark.parametrize("state", ["STOPPED", "RESV_DEL_HOLD", "SUSPENDED"])
