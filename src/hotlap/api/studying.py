@@ -61,11 +61,8 @@ def study(
     chosen = named(name)
     place = places.chosen(slurm, _positive("--jobs", jobs))
     home = Path(out) if out is not None else None
-    images, epochs, seeds = (
-        _images(data),
-        _positive("--epochs", epochs),
-        _positive("--seeds", seeds),
-    )
+    images = _images(data)
+    epochs, seeds = _positive("--epochs", epochs), _positive("--seeds", seeds)
     surroundings.known(device)
     around = place.look(home, labelled(progress, "what a node is"))
     asked = surroundings.device(device, around)

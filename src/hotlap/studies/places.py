@@ -67,7 +67,7 @@ class Cluster:
             yield SlurmRunner(jobs, run.trial, before=run.trials), jobs.stop
 
 
-def chosen(slurm: str | Sequence[str] | None, jobs: int | None) -> Here | Cluster:
+def chosen(slurm: str | Sequence[str] | None, jobs: int | None) -> Place:
     if slurm is None:
         if jobs is not None:
             raise UsageError("--jobs is for jobs of a cluster: it goes with --slurm.")

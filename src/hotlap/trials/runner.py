@@ -138,10 +138,9 @@ def run(
             supervisor.say(b"s")
             samples = telemetry.finish()
         ended = supervisor.answer()
+        # It ended by itself in that moment; whoever interrupts us may have ended it as well.
         if not ended.get("stopped") and stopped != "interrupted":
-            stopped = (
-                None  # it ended by itself in that moment; whoever interrupts us may end it too
-            )
+            stopped = None
         if late:  # asked to stop while the command was being stopped: the caller is told
             stopped = "interrupted"
         return Outcome(
