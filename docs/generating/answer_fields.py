@@ -29,7 +29,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "rows": "The rows of the table.",
         "reading": "What the rows say, in a sentence or two.",
         "pictures": "What there is to draw.",
-        "cells": "Every cell that was run, in order.",
+        "cells": "Every cell that was run, in order; those that were set aside stand last.",
         "complete": "False where it was interrupted.",
     },
     answers.Column: {
@@ -70,13 +70,15 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     },
     answers.Done: {
         "cell": "What was asked for. Its `kind` is `timed`, `trained` or `called`.",
-        "status": "How it ended.",
+        "status": "How it ended: one of the [statuses](#statuses).",
         "reason": "Why, where it was not measured.",
         "seconds": "How long it ran.",
         "folder": "Its folder within that of the run; what it printed is there in `output.log`.",
         "figures": "What it measured, as it is. Of `timed`: step time, samples, memory, phases; of "
         "`trained`: `epochs`, what the workload logged; of `called`: what the function answered. "
         "The last two have `telemetry` as well: the machine twice a second.",
+        "disturbed": "Whether other processes burned clearly more cores than during the quietest "
+        "run. Its times count only where its row has no quiet one, and widen the interval then.",
     },
     answers.Timed: {
         **CELL,

@@ -14,7 +14,8 @@ from hotlap import answers, units
 from hotlap.answers import Answer, Called, Timed, Trained
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES, named
-from hotlap.studies.study import Results, Setting, Study, busy, machines
+from hotlap.studies.disturbances import told
+from hotlap.studies.study import Results, Setting, Study, machines
 
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
@@ -63,7 +64,8 @@ def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
 def older(answer: Answer) -> str:
     """What the study would run today with these options and the record does not have."""
     planned = Counter((cell.row, type(cell)) for cell in named(answer.study).plan(setting(answer)))
-    recorded = Counter((done.cell.row, type(done.cell)) for done in answer.cells)
+    counted = [done for done in answer.cells if done.status != answers.SET_ASIDE]
+    recorded = Counter((done.cell.row, type(done.cell)) for done in counted)
     lacking = planned - recorded
     if not lacking:
         return ""
@@ -87,7 +89,7 @@ def older(answer: Answer) -> str:
 def read_again(answer: Answer) -> Answer:
     """With the sentences and pictures that the study would make of these rows today."""
     study, asked = named(answer.study), setting(answer)
-    said = study.read(asked, answer.rows) + busy(answer.cells, answer.machine["cores"])
+    said = study.read(asked, answer.rows) + told(answer.cells, answer.machine["cores"])
     said += machines(answer.cells)
     results = Results([done.cell for done in answer.cells], answer.cells)
     drawn = study.draw(asked, answer.rows, results)

@@ -20,7 +20,8 @@ OUT_OF_MEMORY = "out of memory"
 TIMED_OUT = "timed out"
 SKIPPED = "skipped"  # it cannot be asked here: no GPU, too few cores
 NOT_RUN = "not run"  # the study was stopped before it
-STATUSES = (MEASURED, FAILED, OUT_OF_MEMORY, TIMED_OUT, SKIPPED, NOT_RUN)
+SET_ASIDE = "set aside"  # only of cells: others disturbed it, it was run twice, the other counts
+STATUSES = (MEASURED, FAILED, OUT_OF_MEMORY, TIMED_OUT, SKIPPED, NOT_RUN, SET_ASIDE)
 
 Value = float | str | None
 
@@ -68,6 +69,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     folder: str = ""
     figures: dict[str, Any] = {}
+    disturbed: bool = False  # others burned clearly more cores than during the quietest
 
     @property
     def good(self) -> bool:

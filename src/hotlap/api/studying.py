@@ -16,8 +16,9 @@ from hotlap.errors import Interrupted, NothingMeasured, RecordError, UsageError
 from hotlap.reports import html, markdown
 from hotlap.studies import named, places, surroundings
 from hotlap.studies.conducting import Conducted, conduct, labelled
+from hotlap.studies.disturbances import told
 from hotlap.studies.runner import Runner
-from hotlap.studies.study import Setting, Study, busy, columns, machines, unused
+from hotlap.studies.study import Setting, Study, columns, machines, unused
 from hotlap.trials.folder import IMAGES, RunFolder
 
 # What a study that is gone on with must have in common with its beginning.
@@ -97,6 +98,7 @@ def study(
             keep=lambda found: answers.save(concluded(found, complete=False), run.study),
             progress=progress,
             at_once=place.at_once,
+            cores=around.cores if place.shared else None,
             stop=stop,
         )
         answer = concluded(found, complete=found.complete)
@@ -163,8 +165,9 @@ def _run_folder(
         run.lock()
         finished, other = _taken_up(run, about)
         if not other:
-            cells = units.plural(len(finished), "measured cell")
-            are = "is" if len(finished) == 1 else "are"
+            good = sum(one.good for one in finished)
+            cells = units.plural(good, "measured cell")
+            are = "is" if good == 1 else "are"
             warn(f"Going on in {run.path}: {cells} {are} taken from there.")
             return run, finished
         run.close()
@@ -176,14 +179,16 @@ def _run_folder(
 
 
 def _taken_up(run: RunFolder, about: Mapping[str, Any]) -> tuple[list[Done], str]:
-    """The cells it has measured, or why they cannot be used: then all of it stays as it is."""
+    """The cells it has measured (also those set aside), or why they cannot be used: then all of it
+    stays as it is."""
     if not run.study.exists():  # stopped before its first cell was there
         return [], ""
     try:
         known = answers.load(run.study)
     except RecordError as problem:
         return [], str(problem).rstrip(".")
-    return [one for one in known.cells if one.good], _differing(known.machine, about)
+    measured = [one for one in known.cells if one.good or one.status == answers.SET_ASIDE]
+    return measured, _differing(known.machine, about)
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -206,7 +211,7 @@ def _conclude(
     complete: bool,
 ) -> Answer:
     study, rows = found.study, found.rows
-    reading = study.read(found.setting, rows) + busy(found.done, about["cores"])
+    reading = study.read(found.setting, rows) + told(found.cells, about["cores"])
     reading += machines(found.done)
     return Answer(
         schema=answers.SCHEMA,
@@ -222,7 +227,7 @@ def _conclude(
         rows=tuple(rows),
         reading=reading,
         pictures=study.draw(found.setting, rows, found.results),
-        cells=tuple(found.done),
+        cells=tuple(found.cells),
         complete=complete,
     )
 

@@ -143,11 +143,7 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
 
 
 def _costs(results: Results) -> Costs:
-    good = {row: [one for one in results.good(row) if _number(one, WARM)] for row in results.rows}
-    return Costs(
-        {row: [float(one.figures[WARM]) for one in done] for row, done in good.items()},
-        {row: [one.figures.get("windows") or () for one in done] for row, done in good.items()},
-    )
+    return study.costs(results, lambda one: _number(one, WARM))
 
 
 def _number(done: Done, figure: str) -> float | None:

@@ -14,6 +14,7 @@ import msgspec
 from hotlap import answers
 from hotlap.answers import Done, Row
 from hotlap.errors import Interrupted
+from hotlap.studies import disturbances
 from hotlap.studies.runner import Runner
 from hotlap.studies.study import AnyCell, Results, Setting, Study
 from hotlap.trials.runner import undisturbed
@@ -29,11 +30,17 @@ class Conducted:
     setting: Setting
     plan: Sequence[AnyCell]
     done: list[Done] = field(default_factory=list)
+    aside: list[Done] = field(default_factory=list)  # see disturbances.py
     complete: bool = True
 
     @property
     def results(self) -> Results:
         return Results(self.plan, self.done)
+
+    @property
+    def cells(self) -> list[Done]:
+        """Every one that was run."""
+        return [*self.done, *self.aside]
 
     @property
     def rows(self) -> list[Row]:
@@ -50,6 +57,7 @@ def conduct(
     keep: Callable[[Conducted], None] = lambda conducted: None,
     progress: Callable[[dict[str, Any]], None] = lambda state: None,
     at_once: int = 1,
+    cores: float | None = None,
     stop: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Conducted:
@@ -58,11 +66,15 @@ def conduct(
     `keep` gets what is known after each cell, `tell` each row when its last cell has been run: as
     yet without intervals where further runs are to come that tell of the spread. Ctrl-C ends it;
     what was measured until then is in the answer. With more than one `at_once`, `stop` has the
-    runner take back all that run.
+    runner take back all that run. Where all cells share one machine of so many `cores`, those that
+    others disturbed are told apart and, unless the study is a quick one, run again in the end.
     """
     plan = study.plan(setting)
     known = {_key(one.cell): one for one in finished if one.good}
     found = Conducted(study, setting, plan)
+    asked = set(map(_key, plan))
+    aside = [one for one in finished if one.status == answers.SET_ASIDE]
+    found.aside[:] = [one for one in aside if _key(one.cell) in asked]
     made: dict[int, Done] = {}
     began = clock()
 
@@ -80,15 +92,38 @@ def conduct(
     try:
         for number, done in _side_by_side(run, len(plan), at_once, stop):
             made[number] = done
-            found.done[:] = [made[at] for at in sorted(made)]
+            found.done[:] = _marked([made[at] for at in sorted(made)], cores)
             keep(found)
             to_come = [cell for at, cell in enumerate(plan) if at not in made]
             if all(other.row != done.cell.row for other in to_come):
                 row = next(row for row in found.rows if row.name == done.cell.row)
                 tell(_without_intervals(row) if any(other.run for other in to_come) else row)
+        if cores is not None and not setting.quick:
+            _repeat(found, runner, cores, keep, progress)
     except (Interrupted, KeyboardInterrupt):
         found.complete = False
     return found
+
+
+def _marked(done: list[Done], cores: float | None) -> list[Done]:
+    return done if cores is None else disturbances.marked(done, cores)
+
+
+def _repeat(
+    found: Conducted,
+    runner: Runner,
+    cores: float,
+    keep: Callable[[Conducted], None],
+    progress: Callable[[dict[str, Any]], None],
+) -> None:
+    """By now it is known how quiet the machine can be, and it may have become so."""
+    while (at := disturbances.worst(found.done, found.aside)) is not None:
+        before = found.done[at]
+        again = _run(before.cell, runner, labelled(progress, f"again {before.cell.row}"))
+        found.done[at], aside = disturbances.sorted_out(before, again, cores)
+        found.aside.append(aside)
+        found.done[:] = _marked(found.done, cores)
+        keep(found)
 
 
 def _side_by_side(

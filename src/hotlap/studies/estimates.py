@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hotlap import stats
 from hotlap.search import comparing
@@ -28,24 +29,32 @@ class Estimate:
         return self.low, self.high
 
 
-class Costs:
-    """Seconds (or anything positive that is better when small) of each row, run by run."""
+class Timing(NamedTuple):
+    """What one run cost: seconds, or anything positive that is better when small."""
 
-    def __init__(
-        self,
-        costs: Mapping[str, Sequence[float]],
-        windows: Mapping[str, Sequence[Sequence[float]]] | None = None,
-    ) -> None:
-        within = windows or {}
+    value: float
+    windows: tuple[float, ...] = ()  # of the run
+    disturbed: bool = False  # by others: it counts where there is no quiet one, for less
+
+
+class Costs:
+    """What each row costs, run by run."""
+
+    def __init__(self, timings: Mapping[str, Sequence[Timing]]) -> None:
         self._runs = {
             name: [
-                Run(folder="", step_seconds=value, windows=tuple(own))
-                for value, own in zip(values, within.get(name) or [()] * len(values), strict=True)
+                Run(folder="", step_seconds=value, windows=windows, disturbed=disturbed)
+                for value, windows, disturbed in own
                 if value > 0
             ]
-            for name, values in costs.items()
+            for name, own in timings.items()
         }
-        self.spread: Spread = comparing.spread(self._runs.values())
+
+    def _spread(self, *rows: str) -> Spread:
+        """Of runs; a larger one where one of these rows has only such that others disturbed."""
+        arms = list(self._runs.values())
+        one, other = (self._runs.get(name, []) for name in (rows[0], rows[-1]))
+        return comparing.spread_between(arms, one, other)
 
     @property
     def measured(self) -> list[str]:
@@ -56,8 +65,8 @@ class Costs:
         logs = [math.log(value) for value in comparing.costs(self._runs.get(name, ()))]
         if not logs:
             return None
-        middle = stats.mean(logs)
-        half = stats.student(self.spread.degrees) * self.spread.deviation / math.sqrt(len(logs))
+        middle, spread = stats.mean(logs), self._spread(name)
+        half = stats.student(spread.degrees) * spread.deviation / math.sqrt(len(logs))
         return Estimate(
             value=math.exp(middle),
             low=math.exp(middle - half),
@@ -79,7 +88,8 @@ class Costs:
 
     def gain(self, name: str, *, over: str) -> Speedup | None:
         """How many times better it is than another row."""
-        return comparing.speedup(self._runs.get(over, ()), self._runs.get(name, ()), self.spread)
+        spread = self._spread(over, name)
+        return comparing.speedup(self._runs.get(over, ()), self._runs.get(name, ()), spread)
 
     @property
     def best(self) -> str | None:

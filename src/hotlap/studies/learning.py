@@ -16,7 +16,7 @@ import msgspec
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Trained, Value
 from hotlap.studies import study
-from hotlap.studies.estimates import Costs, Estimate, Means
+from hotlap.studies.estimates import Estimate, Means
 from hotlap.studies.study import Results, Setting
 
 ACCURACY, EPOCH, FIRST = "test_accuracy", "total_seconds", "first_seconds"
@@ -59,7 +59,7 @@ def seeded(cells: Sequence[Trained], seeds: int) -> list[Trained]:
 
 def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> list[Row]:
     """A row for each way, after its last epoch; best is the most accurate on the test images."""
-    times = Costs({name: _later(results.good(name)) for name in results.rows})
+    times = study.costs(results, _later)
     rows = [
         study.with_estimate(
             study.row(name, results, _values, fixed=fixed(name)), EPOCH, times.estimate(name)
@@ -72,10 +72,10 @@ def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> l
     return study.with_best([with_trouble(one, results) for one in rows], _best(rows))
 
 
-def _later(done: Sequence[Done]) -> list[float]:
-    """What an epoch took in each run that had one after the first, in which libraries start."""
-    found = [study.epochs(one, EPOCH, first=True)[1:] for one in done]
-    return [stats.mean(one) for one in found if one]
+def _later(one: Done) -> float | None:
+    """What an epoch took, where it had one after the first, in which libraries start."""
+    found = study.epochs(one, EPOCH, first=True)[1:]
+    return stats.mean(found) if found else None
 
 
 def _values(done: list[Done]) -> dict[str, Value]:

@@ -41,7 +41,7 @@ from typing import Any
 from hotlap import stats, units
 from hotlap.answers import NOT_RUN, Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
 from hotlap.studies import estimates, study
-from hotlap.studies.estimates import Costs, Estimate
+from hotlap.studies.estimates import Costs, Estimate, Timing
 from hotlap.studies.learning import at_the_end, diverged, possible, troubles, with_trouble
 from hotlap.studies.study import AnyCell, Results, Setting
 
@@ -228,17 +228,16 @@ def _ratio(done: list[Done]) -> Estimate | None:
 def _costs(results: Results, known: dict[str, dict[str, Any]], *, beside: bool) -> Costs:
     """Seconds a batch. Keeping all was timed beside the other ways as well: further runs of it,
     unless that is one pair alone, from which nothing is learned of the spread."""
-    seconds: dict[str, list[float]] = {row: [] for row in known}
-    windows: dict[str, list[Sequence[float]]] = {row: [] for row in known}
+    timings: dict[str, list[Timing]] = {row: [] for row in known}
     for row, network in known.items():
         kept = name(network["kind"], network["size"], KEPT)
         for done in results.good(row):
             for into, time, own in ((row, TIME, "windows"), (kept, "kept_seconds", "kept_windows")):
                 found = study.number_of(done.figures, time)
                 if found and into in known and (beside or into == row):
-                    seconds[into].append(found)
-                    windows[into].append(done.figures.get(own) or ())
-    return Costs(seconds, windows)
+                    within = tuple(done.figures.get(own) or ())
+                    timings[into].append(Timing(found, within, done.disturbed))
+    return Costs(timings)
 
 
 def _values(done: list[Done]) -> dict[str, Value]:

@@ -24,6 +24,7 @@ Warn = Callable[[str], None]
 
 class Place(Protocol):
     at_once: int
+    shared: bool  # by all cells: what else goes on there disturbs some and not others
 
     def look(self, home: Path | None, progress: Progress) -> Surroundings:
         """What the machines are that cells run on."""
@@ -35,6 +36,7 @@ class Place(Protocol):
 
 class Here:
     at_once = 1
+    shared = True
 
     def look(self, home: Path | None, progress: Progress) -> Surroundings:
         return surroundings.here()
@@ -45,6 +47,8 @@ class Here:
 
 
 class Cluster:
+    shared = False
+
     def __init__(self, slurm: Slurm, *, at_once: int = 1) -> None:
         self._slurm = slurm
         self.at_once = at_once

@@ -32,7 +32,6 @@ from collections.abc import Sequence
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Value
 from hotlap.studies import learning, study
-from hotlap.studies.estimates import Costs
 from hotlap.studies.study import Results, Setting
 from hotlap.tunings import Speedup
 
@@ -126,9 +125,7 @@ ALONE = _name(1)
 
 
 def tabulate(setting: Setting, results: Results) -> list[Row]:
-    known = Costs(
-        {name: _figures(results.good(name), "sample_seconds") for name in results.rows},
-    )
+    known = study.sample_costs(results)
     rows = []
     for name in results.rows:
         fixed: dict[str, Value] = {"processes": _count(name), "threads": threads(setting)}

@@ -31,7 +31,7 @@ from typing import Any
 from hotlap import stats, units
 from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Value
 from hotlap.studies import study
-from hotlap.studies.estimates import Costs
+from hotlap.studies.estimates import Costs, Timing
 from hotlap.studies.study import Results, Setting
 
 NAME = "storage"
@@ -188,14 +188,15 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
 
 
 def _costs(results: Results, latency: int) -> Costs:
-    seconds: dict[str, list[float]] = {}
-    windows: dict[str, list[Sequence[float]]] = {}
+    known: dict[str, list[Timing]] = {}
     for row in results.rows:
-        told = [_at(one, latency) for one in results.good(row)]
-        good = [one for one in told if study.number_of(one, "sample_seconds")]
-        seconds[row] = [float(one["sample_seconds"]) for one in good]
-        windows[row] = [one.get("windows") or () for one in good]
-    return Costs(seconds, windows)
+        told = [(one, _at(one, latency)) for one in results.good(row)]
+        known[row] = [
+            Timing(value, tuple(found.get("windows") or ()), one.disturbed)
+            for one, found in told
+            if (value := study.number_of(found, "sample_seconds"))
+        ]
+    return Costs(known)
 
 
 def _at(done: Done, latency: int) -> dict[str, Any]:

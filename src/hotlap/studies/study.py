@@ -15,7 +15,7 @@ import msgspec
 
 from hotlap import answers, stats, units
 from hotlap.answers import Called, Column, Done, Picture, Row, Series, Timed, Trained, Value
-from hotlap.studies.estimates import Costs, Estimate
+from hotlap.studies.estimates import Costs, Estimate, Timing
 from hotlap.tunings import Speedup
 
 AnyCell = Timed | Trained | Called
@@ -112,7 +112,8 @@ class Results:
             row: [] for row in sorted(last, key=last.__getitem__)
         }
         for one in done:
-            self._by_row.setdefault(one.cell.row, []).append(one)
+            if one.status != answers.SET_ASIDE:
+                self._by_row.setdefault(one.cell.row, []).append(one)
 
     @property
     def rows(self) -> list[str]:
@@ -128,6 +129,12 @@ class Results:
         """One figure of every cell of the row that has it."""
         found = [one.figures.get(name) for one in self.good(row)]
         return [float(one) for one in found if isinstance(one, (int, float))]
+
+
+def quiet(done: Sequence[Done]) -> list[Done]:
+    """Without the disturbed ones, unless there are no others of their kind."""
+    calm = {type(one.cell) for one in done if not one.disturbed}
+    return [one for one in done if not one.disturbed or type(one.cell) not in calm]
 
 
 def interleaved(cells: Sequence[CellT], runs: int) -> list[CellT]:
@@ -150,7 +157,8 @@ def row(
     *,
     fixed: Mapping[str, Value] | None = None,
 ) -> Row:
-    """Its values from the cells that went well; the reason of the first that did not, else.
+    """Its values from the cells that went well, undisturbed if possible; the reason of the first
+    that did not, else.
 
     `fixed` are values the row has in any case: what was varied, as a number. They need no column,
     since the row's name says the same to people; programs find them in the JSON and the CSV.
@@ -166,7 +174,7 @@ def row(
     said = ""
     if bad:
         said = f"{units.plural(len(bad), 'run')} of {len(done)} {bad[0].status}: {bad[0].reason}"
-    return Row(name=name, values={**known, **values(good)}, reason=said, runs=len(good))
+    return Row(name=name, values={**known, **values(quiet(good))}, reason=said, runs=len(good))
 
 
 def epochs(done: Done, name: str, *, first: bool = False) -> list[float]:
@@ -187,16 +195,26 @@ def timed(done: Sequence[Done]) -> list[Done]:
     return [one for one in done if isinstance(one.cell, Timed)]
 
 
+def costs(results: Results, cost: Callable[[Done], float | None]) -> Costs:
+    """What the runs of every row cost, with their windows; without those that cost answers None."""
+    known: dict[str, list[Timing]] = {}
+    for name in results.rows:
+        told = [(one, cost(one)) for one in results.good(name)]
+        known[name] = [
+            Timing(value, tuple(one.figures.get("windows") or ()), one.disturbed)
+            for one, value in told
+            if value
+        ]
+    return Costs(known)
+
+
 def sample_costs(results: Results) -> Costs:
     """Seconds a sample of every row that was timed."""
-    good = {name: timed(results.good(name)) for name in results.rows}
-    return Costs(
-        {
-            name: [number_of(one.figures, "sample_seconds") or 0.0 for one in done]
-            for name, done in good.items()
-        },
-        {name: [one.figures.get("windows") or () for one in done] for name, done in good.items()},
-    )
+
+    def cost(one: Done) -> float | None:
+        return number_of(one.figures, "sample_seconds") if timed([one]) else None
+
+    return costs(results, cost)
 
 
 def with_values(one: Row, **values: Value) -> Row:
@@ -250,23 +268,6 @@ def nothing(rows: Sequence[Row]) -> str:
     return f"Nothing was measured. {'; '.join(named[:3])}."
 
 
-def busy(done: Sequence[Done], cores: float) -> str:
-    """A sentence where other processes took a good part of the machine; empty where they did not.
-
-    Called cells, which time themselves, do not look at the machine.
-    """
-    others = [taken for one in done if (taken := _by_others(one)) is not None]
-    disturbed = [taken for taken in others if taken > max(0.5, cores / 3)]
-    if not disturbed:
-        return ""
-    runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
-    return (
-        f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
-        f" {cores:g} {'core' if cores == 1 else 'cores'}, so some times are too long, and the "
-        "intervals may not cover it."
-    )
-
-
 def machines(done: Sequence[Done]) -> str:
     """A sentence where runs were spread over several machines; empty where they were not."""
     known = [node for one in done if isinstance(node := one.figures.get("node"), dict)]
@@ -279,15 +280,6 @@ def machines(done: Sequence[Done]) -> str:
         return f"{said} of one kind."
     named = units.listed(sorted({gpu or processor for processor, gpu in kinds}))
     return f"{said} of {len(kinds)} kinds ({named}): what differs may be theirs."
-
-
-def _by_others(one: Done) -> float | None:
-    usage = one.figures.get("usage")
-    if isinstance(usage, dict):
-        return number_of(usage, "other_cores")
-    seen = [number_of(each, "other_cores") for each in one.figures.get("telemetry") or ()]
-    known = [value for value in seen if value is not None]
-    return stats.mean(known) if known else None
 
 
 def missing(rows: Sequence[Row]) -> str:

@@ -96,7 +96,7 @@ def _adding_up(one: Row) -> Row:
 
 
 def _costs(results: Results) -> Costs:
-    return Costs({name: study.epoch_means(results.good(name), COST) for name in results.rows})
+    return study.costs(results, lambda one: next(iter(study.epoch_means([one], COST)), None))
 
 
 def _values(done: list[Done]) -> dict[str, Value]:

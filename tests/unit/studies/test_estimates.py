@@ -2,11 +2,15 @@
 
 import pytest
 
-from hotlap.studies.estimates import Costs, Means, mean
+from hotlap.studies.estimates import Costs, Means, Timing, mean
+
+
+def costing(costs, windows=()):
+    return Costs({row: [Timing(one, windows) for one in own] for row, own in costs.items()})
 
 
 def test_an_estimate_lies_in_its_interval_and_a_rate_is_its_inverse():
-    costs = Costs({"a": [1.0, 1.02], "b": [2.0, 2.05]})
+    costs = costing({"a": [1.0, 1.02], "b": [2.0, 2.05]})
     cost, rate = costs.estimate("a"), costs.rate("a", amount=10)
     assert cost.low < cost.value < cost.high
     assert rate.value == pytest.approx(10 / cost.value)
@@ -15,26 +19,26 @@ def test_an_estimate_lies_in_its_interval_and_a_rate_is_its_inverse():
 
 
 def test_what_is_twice_as_dear_is_not_alike_and_what_is_a_little_dearer_is():
-    costs = Costs({"a": [1.0, 1.02], "b": [2.0, 2.05], "c": [1.01, 1.03]})
+    costs = costing({"a": [1.0, 1.02], "b": [2.0, 2.05], "c": [1.01, 1.03]})
     assert costs.best == "a"
     assert costs.alike("a") == ["c"]
     assert costs.gain("a", over="b").low > 1.5
 
 
 def test_a_difference_may_be_proven_and_still_too_small_to_matter():
-    costs = Costs({"a": [1.0] * 8, "b": [1.04] * 8})
+    costs = costing({"a": [1.0] * 8, "b": [1.04] * 8})
     assert costs.alike("a") == []
     assert costs.near("a", within=0.05) == ["b"]
 
 
 def test_noise_makes_rows_alike_but_not_near():
-    costs = Costs({"a": [1.0, 9.0], "b": [4.0, 30.0]})
+    costs = costing({"a": [1.0, 9.0], "b": [4.0, 30.0]})
     assert costs.alike("a") == ["b"]
     assert costs.near("a", within=0.05) == []
 
 
 def test_rows_without_figures_have_no_estimate():
-    costs = Costs({"a": [], "b": [0.0]})
+    costs = costing({"a": [], "b": [0.0]})
     assert costs.measured == []
     assert costs.best is None
     assert costs.estimate("a") is None
@@ -42,9 +46,30 @@ def test_rows_without_figures_have_no_estimate():
 
 
 def test_windows_that_scatter_within_a_run_widen_the_interval():
-    steady = Costs({"a": [1.0]}, {"a": [[1.0, 1.0, 1.0]]}).estimate("a")
-    restless = Costs({"a": [1.0]}, {"a": [[0.5, 1.0, 1.5]]}).estimate("a")
+    steady = costing({"a": [1.0]}, (1.0, 1.0, 1.0)).estimate("a")
+    restless = costing({"a": [1.0]}, (0.5, 1.0, 1.5)).estimate("a")
     assert restless.high - restless.low > steady.high - steady.low
+
+
+def test_a_disturbed_run_does_not_count_beside_a_quiet_one():
+    alone = costing({"a": [1.0, 1.0], "b": [2.0]})
+    disturbed = Timing(3.0, (), disturbed=True)
+    beside = Costs({"a": [Timing(1.0), Timing(1.0), disturbed], "b": [Timing(2.0)]})
+    assert beside.estimate("a") == alone.estimate("a")
+    assert beside.gain("a", over="b") == alone.gain("a", over="b")
+
+
+def test_a_row_of_disturbed_runs_is_told_with_a_wider_interval_and_the_others_are_not():
+    quiet = costing({"a": [1.0], "b": [2.0], "c": [2.0]})
+    loud = Costs({"a": [Timing(1.0, (), True)], "b": [Timing(2.0)], "c": [Timing(2.0)]})
+
+    def width(found):
+        return found.high / found.low
+
+    assert width(loud.estimate("a")) > 1.5 > 1.2 > width(quiet.estimate("a"))
+    assert width(loud.gain("a", over="b")) > 1.5
+    assert loud.estimate("b") == quiet.estimate("b")
+    assert loud.gain("b", over="c") == quiet.gain("b", over="c")
 
 
 def test_the_mean_of_one_seed_knows_nothing_of_its_spread():

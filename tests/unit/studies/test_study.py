@@ -35,16 +35,6 @@ def ran(**figures):
     return Done(cell=Timed(row="a", words=()), status=MEASURED, figures=figures)
 
 
-def test_a_busy_machine_is_told_with_the_runs_it_disturbed():
-    quiet = ran(usage={"other_cores": 0.1})
-    busy = ran(telemetry=[{"other_cores": 1.0}, {"other_cores": 2.0}, {"cores": 1.0}])
-    assert study.busy([quiet, ran()], cores=2) == ""
-    said = study.busy([quiet, busy, ran()], cores=2)
-    assert "during 1 of 2 runs other processes burned up to 1.5 of 2 cores" in said
-    assert study.busy([busy], cores=16) == ""
-    assert "up to 1.5 of 1 core, so" in study.busy([busy], cores=1)
-
-
 def test_machines_that_runs_were_spread_over_are_told():
     def on(host, processor="EPYC", gpu=None):
         return ran(node={"host": host, "processor": processor, "gpu": gpu})
