@@ -59,7 +59,7 @@ class Proof:
             _mark(place, key, conditions.name)
         half = made.dtype in HALF_PRECISION or conditions.autocast
         self._modules.append((conditions.name, COARSE if half else TOLERANCE))
-        self._off.append(_difference(again.detach(), made))
+        self._off.append(difference(again.detach(), made))
 
     def check(self) -> None:
         if not self._off:
@@ -88,7 +88,7 @@ def _may_need(given: torch.Tensor) -> bool:
     return bool(given.is_floating_point() or given.is_complex())
 
 
-def _difference(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def difference(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Relative, in float; NaN, which is above nothing, where there are no numbers to compare."""
     exact = torch.complex64 if one.is_complex() else torch.float32
     one, other = one.to(exact), other.to(exact)

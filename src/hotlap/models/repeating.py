@@ -16,7 +16,7 @@ from torch.nn.utils import parametrize
 from hotlap.generators import Generator, same
 from hotlap.models.attributes import SMALL, Attributes, version
 from hotlap.models.beside import Place, computed
-from hotlap.models.sources import is_torchs, own_generators
+from hotlap.models.sources import is_torchs
 
 
 def generators(device: torch.device) -> list[Generator]:
@@ -37,8 +37,9 @@ def generators(device: torch.device) -> list[Generator]:
 class Randomness:
     """What is drawn from one place of a forward pass to the next."""
 
-    def __init__(self, device: torch.device, modules: Iterable[nn.Module] = ()) -> None:
-        self._generators = [*generators(device), *own_generators(modules)]
+    def __init__(self, device: torch.device, own: Iterable[Generator] = ()) -> None:
+        """`own` are those that modules hold, see `own_generators`: looking for them takes long."""
+        self._generators = [*generators(device), *own]
         self._states = [one.state() for one in self._generators]
 
     def drawn(self) -> list[tuple[Generator, Any]]:
@@ -51,16 +52,16 @@ class Randomness:
 @contextmanager
 def nothing_from_numpy() -> Iterator[None]:
     """Refuses what draws from numpy's global generator, whose state takes long to read."""
-    before = _of_numpy()
+    before = of_numpy()
     yield
-    if before != _of_numpy():
+    if before != of_numpy():
         raise RuntimeError(
             "F or G draw from numpy's global random numbers, which cannot be drawn again in the "
             "backward pass; draw from torch's or Python's"
         )
 
 
-def _of_numpy() -> Any:
+def of_numpy() -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
@@ -91,7 +92,11 @@ class Held(NamedTuple):
 class Conditions:
     """All that a module's forward pass depends on besides its input."""
 
-    def __init__(self, module: nn.Module, name: str, given: torch.Tensor) -> None:
+    def __init__(
+        self, module: nn.Module, name: str, given: torch.Tensor, *, lend: bool = False
+    ) -> None:
+        """With `lend`, BatchNorm gets copies of its statistics instead of being told not to count:
+        then it keeps the same tensors for its backward pass."""
         self._module = module
         self.name = f"{name} ({type(module).__name__})"
         modules = list(module.modules())
@@ -105,7 +110,7 @@ class Conditions:
         ]
         self._cached = torch.is_autocast_cache_enabled()
         self._modes = [(one, one.training) for one in modules]
-        self._read = _may_be_read(modules)
+        self._read = lend or _may_be_read(modules)
         self._held = list(_held(modules, self._read))
         self._attributes = Attributes(modules)
         self._lent: dict[int, torch.Tensor] = {}  # copies of buffers, while it runs again

@@ -37,6 +37,7 @@ from hotlap.models.repeating import (
     without_cached_parametrizations,
     without_hooks,
 )
+from hotlap.models.sources import own_generators
 
 HALVES = 2
 CHANNELS = 1
@@ -263,7 +264,8 @@ def _run_once(
     kept = []
     with torch.no_grad(), nothing_from_numpy(), without_cached_parametrizations():
         first, second = _own_halves(x)
-        randomness = Randomness(x.device, (one for block in blocks for one in block.modules()))
+        modules = (one for block in blocks for one in block.modules())
+        randomness = Randomness(x.device, own_generators(modules))
         for block in blocks:
             part, of_f = _once(block.f, second, "F", randomness, proof)
             first = first + part

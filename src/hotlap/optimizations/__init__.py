@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hotlap.errors import UsageError
 from hotlap.optimizations import (
+    activation_checkpointing,
     allocator,
     batch_size,
     channels_last,
@@ -89,6 +90,7 @@ OPTIMIZATIONS: tuple[Optimization, ...] = (  # in the order they are applied: th
     fused_optimizer,
     foreach_optimizer,
     zero_grad_none,
+    activation_checkpointing,
     compile,
     channels_last,
     precision_bf16,

@@ -108,6 +108,7 @@ MEMORY_PROMISE = {
     "precision-bf16": 0.3,
     "precision-fp16": 0.2,
     "gradient-accumulation": 0.4,
+    "activation-checkpointing": 0.4,
     "compile": 0.1,
     "allocator": 0.05,
     "zero-grad-none": 0.05,
