@@ -114,3 +114,42 @@ def check(run: Any, plain: dict[str, Any], recipe: dict[str, Any]) -> None:
         assert found == pytest.approx(expected, abs=0.02 if precise else 0.15)
     assert run.told["losses"][-1] < 0.8 * run.told["losses"][0]
     assert run.told["evaluated"] == pytest.approx(plain["evaluated"], rel=0.2)
+
+
+BLOCKS = """
+class Unit(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(inplace=True),
+            nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.Dropout(0.1),
+        )
+
+    def forward(self, x):
+        return x + self.body(x)
+
+torch.manual_seed(0)
+torch.backends.cudnn.deterministic = True
+model = nn.Sequential(nn.Conv2d(3, 32, 1), *[Unit() for _ in range(16)]).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+losses = []
+for step in range(6):
+    torch.cuda.reset_peak_memory_stats()
+    loss = model(torch.randn(32, 3, 32, 32, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(loss.item())
+told["losses"] = losses
+told["peak"] = torch.cuda.max_memory_allocated()
+told["counted"] = int(model[1].body[1].num_batches_tracked)
+"""
+
+
+def test_blocks_that_are_computed_again_learn_the_same_in_less_memory(train: Callable) -> None:
+    plain = train({}, BLOCKS).told
+    run = train({"activation-checkpointing": {"every": 1}}, BLOCKS)
+    assert run.done["activation-checkpointing"]["detail"] == "16 Unit"
+    assert run.told["losses"] == pytest.approx(plain["losses"], rel=1e-5)
+    assert run.told["counted"] == 6
+    assert run.told["peak"] < 0.5 * plain["peak"]
