@@ -2,90 +2,22 @@
 
 import contextlib
 import copy
-import random
 import weakref
-from pathlib import Path
 
-import msgspec
 import numpy
 import pytest
 import torch
+from checkpointed import Net, Unit, applied, both, trained
 from torch import nn
 
-from hotlap import records
 from hotlap.optimizations import activation_checkpointing, double_backward
 from hotlap.optimizations.training import Training
-from hotlap.rules.verdict import judge
-from hotlap.search import planning
 
 
 @pytest.fixture(autouse=True)
 def no_other_source(monkeypatch):
     """Other tests are no part of the script."""
     monkeypatch.setattr(double_backward, "in_source", lambda: None)
-
-
-def applied(model, every=1):
-    training = Training(torch, None)
-    activation_checkpointing.apply(training, model, every, weakref.WeakSet())
-    return training.done.get("activation-checkpointing", {})
-
-
-class Unit(nn.Module):
-    """Two layers and what may be different a second time."""
-
-    def __init__(self, width=16):
-        super().__init__()
-        self.first, self.norm = nn.Linear(width, width), nn.BatchNorm1d(width)
-        self.second, self.drop = nn.Linear(width, width), nn.Dropout(0.5)
-        self.relu = nn.ReLU(inplace=True)  # of what the block made itself
-        self.register_buffer("mean", torch.zeros(width))
-        self.calls, self.aux = 0, None
-
-    def forward(self, x, *, scale=1.0):
-        self.calls += 1
-        self.mean.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
-        hidden = self.relu(self.norm(self.first(x) - self.mean))
-        self.aux = hidden.square().mean()
-        keep = 1.0 if random.random() < 0.5 else 0.5
-        return x + scale * keep * self.drop(self.second(hidden))
-
-
-class Net(nn.Module):
-    def __init__(self, kind=Unit, count=6, **options):
-        super().__init__()
-        self.blocks = nn.ModuleList(kind(**options) for _ in range(count))
-        self.head = nn.Linear(16, 2)
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
-def trained(model, *, steps=5, around=contextlib.nullcontext, loss=None):
-    """Every number there is after some steps, and the losses."""
-    torch.manual_seed(3)
-    random.seed(3)
-    numpy.random.seed(3)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    losses = []
-    for _ in range(steps):
-        with around():
-            made = model(torch.randn(8, 16))
-        found = made.float().square().mean() if loss is None else loss(model, made)
-        found.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(found.item())
-    return [*losses, *(one.tolist() for one in model.state_dict().values())]
-
-
-def both(model, *, every=1, **how):
-    """What is learned with it and without."""
-    other = copy.deepcopy(model)
-    done = applied(other, every)
-    return trained(model, **how), trained(other, **how), done
 
 
 def kept_bytes(model, x):
@@ -237,6 +169,48 @@ def test_outputs_of_any_nesting_are_looked_at():
     assert with_it == plain
 
 
+def test_weights_that_blocks_share_and_weights_that_are_computed_are_as_they_were():
+    model = Net()
+    model.blocks[1].first.weight = model.blocks[0].first.weight
+    for block in model.blocks[2:]:
+        nn.utils.parametrizations.spectral_norm(block.second)
+    plain, with_it, done = both(model)
+    assert with_it == plain
+    assert done["detail"] == "6 Unit"
+
+
+def test_an_exception_in_a_block_leaves_it_as_it_would_be_without():
+    class Failing(Unit):
+        def forward(self, x):
+            made = super().forward(x)
+            if self.calls == 3:
+                raise ValueError("not today")
+            return made
+
+    class Trying(Net):
+        def forward(self, x):
+            with contextlib.suppress(ValueError):
+                return super().forward(x)
+            return self.head(x)
+
+    plain, with_it, _ = both(Trying(Failing))
+    assert with_it == plain
+
+
+def test_nothing_of_a_step_is_kept_after_it():
+    model, seen = Net(), []
+    applied(model)
+    for _ in range(5):
+        x = torch.randn(8, 16)
+        loss = model(x).square().mean()
+        loss.backward()
+        seen += [weakref.ref(x), weakref.ref(loss)]
+        del x, loss
+        for block in model.blocks:
+            block.aux = None
+    assert [one() for one in seen] == [None] * 10
+
+
 # What is left alone, or refused ------------------------------------------------------------------
 
 
@@ -349,48 +323,6 @@ def test_transforms_of_torch_func_run_as_before():
     assert found.shape == (4, 16)
 
 
-# Which blocks ------------------------------------------------------------------------------------
-
-
-def names(model):
-    return [type(one).__name__ for one in activation_checkpointing.blocks(torch, model)]
-
-
-def test_blocks_are_the_outermost_of_those_that_repeat():
-    class Inner(nn.Module):
-        class Norm(nn.LayerNorm):
-            """A layer of one's own is no block: there is nothing in it to compute again."""
-
-            def __init__(self):
-                super().__init__(16)
-
-        def __init__(self):
-            super().__init__()
-            self.layer, self.norm = nn.Linear(16, 16), Inner.Norm()
-
-    class Outer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.two = Inner(), Inner()
-
-    assert names(Net(Outer, 3)) == ["Outer"] * 3
-    assert names(Net(Outer, 1)) == ["Inner"] * 2
-    stages = nn.Sequential(nn.Sequential(Inner(), Inner()), nn.Sequential(Inner(), nn.ReLU()))
-    assert names(stages) == ["Inner"] * 3
-    assert names(nn.Sequential(Net(Outer, 2), Inner.Norm())) == ["Outer"] * 2
-    shared = Inner()
-    assert names(nn.ModuleList([shared, shared, Inner()])) == ["Inner"] * 2
-
-
-def test_sequences_and_layers_of_torchs_own_are_blocks_where_there_are_no_others():
-    def unit():
-        return nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-
-    assert names(nn.Sequential(unit(), nn.Sequential(nn.ReLU()), unit())) == ["Sequential"] * 2
-    layer = nn.TransformerEncoderLayer(16, 2, batch_first=True)
-    assert names(nn.TransformerEncoder(layer, 3)) == ["TransformerEncoderLayer"] * 3
-
-
 def test_a_model_without_blocks_is_refused():
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     assert applied(model) == {
@@ -413,59 +345,3 @@ def test_layers_of_a_transformer_learn_the_same():
     plain, with_it, done = both(Tokens())
     assert with_it == plain
     assert done["detail"] == "3 TransformerEncoderLayer"
-
-
-# In a training process ----------------------------------------------------------------------------
-
-SCRIPT = """
-class Unit(nn.Module):
-    def __init__(self):
-        super().__init__()
-        norm, relu = nn.BatchNorm1d(64), nn.ReLU(inplace=True)
-        self.layers = nn.Sequential(nn.Linear(16, 64), norm, relu, nn.Dropout(0.2))
-        self.last = nn.Linear(64, 16)
-
-    def forward(self, x):
-        return x + self.last(self.layers(x))
-
-model = nn.Sequential(*[Unit() for _ in range(4)], nn.Linear(16, 2))
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-told["losses"] = []
-for _ in range(6):
-    loss = model(torch.randn(8, 16)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    told["losses"].append(loss.item())
-told["counted"] = int(model[0].layers[1].num_batches_tracked)
-told["doors"] = copy.deepcopy(model)[0]._compiled_call_impl is None
-"""
-
-
-@pytest.mark.parametrize("more", [{}, {"precision-bf16": {}}], ids=["alone", "bf16"])
-def test_a_script_learns_the_same_under_a_recipe_with_it(train, more):
-    recipe = {"activation-checkpointing": {"every": 1}, **more}
-    plain, run = train(more, SCRIPT), train(recipe, SCRIPT)
-    assert run.told == plain.told
-    assert run.told["counted"] == 6
-    assert run.done["activation-checkpointing"] == {"status": "applied", "detail": "4 Unit"}
-
-
-def test_it_is_offered_for_memory_where_activations_take_a_part_of_it():
-    record = records.load(Path(__file__).parents[1] / "data" / "profile-schema-1.json")
-    replace = msgspec.structs.replace
-
-    def having(activations):
-        memory = replace(record.memory, activations_bytes=activations, peak_bytes=1000)
-        return replace(record, memory=memory)
-
-    refusal = activation_checkpointing.refusal
-    assert refusal(having(40)) == "activations are 4.0% of the memory at the peak"
-    assert refusal(having(600)) is None
-    assert refusal(having(None)) is None
-    verdict = judge(record)
-    assert activation_checkpointing.promise(record, verdict) == 0.0
-    for goal, offered in (("memory", True), ("speed", False)):
-        found = planning.plan(having(600), verdict, planning.Choice(goal=goal))
-        names = [one.label for one in found.candidates]
-        assert ("activation-checkpointing 1" in names) is offered
