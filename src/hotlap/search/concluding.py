@@ -110,6 +110,8 @@ def _part(book: Book, best: Recipe, name: str, known: Speedup | None) -> Part:
     notes = [f"together with {', '.join(sorted(more))}"] if more else []
     if gain is None:
         notes.append("not measured by itself")
+    elif gain.high < 1.0:  # what saves memory may cost time
+        notes.append("slower with it")
     elif not gain.low > 1.0:
         notes.append("within the noise")
     return Part(

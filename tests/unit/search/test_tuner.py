@@ -239,6 +239,16 @@ def test_with_the_goal_memory_the_smallest_peak_wins() -> None:
     assert row(found, "gradient-accumulation 2").status == SMALLER
 
 
+def test_what_saves_memory_and_costs_time_is_told_so_and_not_as_noise() -> None:
+    machine = Simulated({"channels-last": 0.75}, peaks={"channels-last": 0.6})
+    found = tuned(machine, goal="memory", only=("channels-last",))
+    assert found.winner is not None
+    (part,) = found.winner.parts
+    assert part.speedup is not None
+    assert part.speedup.high < 1.0
+    assert part.note == "slower with it"
+
+
 def test_nothing_is_called_smaller_when_peaks_only_scatter() -> None:
     """The unchanged command alone varies by a sixth: one lucky run is no saving."""
     wins = 0
