@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def holding(torch: Any, trained: set[int]) -> list[Any]:
     """Every living module that holds one of the trained parameters, directly or below."""
     found: dict[int, Any] = {}
     hidden = _in_sight() if gc.get_freeze_count() else []
-    for thing in (*gc.get_objects(), *hidden):
+    # Unpacked into a new list they would hold that list too, and live on with it as a cycle.
+    for thing in chain(gc.get_objects(), hidden):
         try:
             if issubclass(type(thing), torch.nn.Module) and holds(thing, trained):
                 found[id(thing)] = thing

@@ -3,6 +3,7 @@ import gc
 import io
 import pickle
 import threading
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -102,6 +103,18 @@ def test_a_module_that_does_not_like_to_be_asked_is_passed_over(net):
     found = holding(torch, ids(net.parameters()))
     assert any(module is net for module in found)
     assert not any(module is broken for module in found)
+
+
+def test_the_search_keeps_nothing_alive():
+    net, bystander = Net(), torch.ones(3)
+    gone = weakref.ref(bystander)
+    gc.disable()  # as scripts do: what only a collection frees would stay for good
+    try:
+        holding(torch, ids(net.parameters()))
+        del bystander
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_children_are_the_parts_that_are_trained(net):
