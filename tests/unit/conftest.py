@@ -41,9 +41,11 @@ def in_python(tmp_path):
 
 # Importing torch takes seconds: one process does it once, and scripts run in forks of it.
 IMPORTED_ONCE = """
-import atexit, json, os, sys, traceback
+import atexit, json, os, sys, traceback, warnings
 import torch, torch._dynamo, torch.utils.data  # the second comes with an optimizer's first step
 import hotlap.optimizations.install, hotlap.probes.install  # which does nothing by itself
+for said in ("`torch.cpu.amp.autocast", "The epoch parameter in"):  # by torch 2.4 of itself
+    warnings.filterwarnings("ignore", said)
 print("ready", flush=True)
 for line in sys.stdin:
     task = json.loads(line)

@@ -167,10 +167,14 @@ class Compiled:
         self._in_a_row = 0
         self._calls = 0
         self._asked = 0  # calls with an input whose own gradient is taken
+        self._running = False
+        self._for_good = False  # stays plain
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = self._torch
         if torch.compiler.is_compiling():  # as part of something the script compiles
+            return self._plain(*args, **kwargs)
+        if self._running:  # torch 2.4 puts a module of its own into the graph whole, and calls it
             return self._plain(*args, **kwargs)
         if self._transforming():
             return self._plain(*args, **kwargs)
@@ -207,16 +211,21 @@ class Compiled:
         return True
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        if not self._training.forgiving:
-            return self._fast(*args, **kwargs)
+        self._running = True
         try:
             return self._fast(*args, **kwargs)
         except self._torch._dynamo.exc.TorchDynamoException as problem:
+            if not self._training.forgiving:
+                raise
             self._training.refused(NAME, f"it does not compile: {str(problem).splitlines()[0]}")
             self.stay_plain()
             return self._plain(*args, **kwargs)
+        finally:
+            self._running = False
 
     def _compiled(self) -> Any:
+        if module_hooks.unseen(self._torch):
+            return self._plain
         return self._torch.compile(_frame(self._plain), mode=self._mode, dynamic=self._any)
 
     def _take_any(self) -> None:
@@ -228,7 +237,7 @@ class Compiled:
         """Those that are compiled in may not be those that the model has now."""
         self._seen = self._changes()
         hooks = module_hooks.of(self._torch, self._module)
-        if hooks == self._hooks or self._fast is self._plain:
+        if hooks == self._hooks or self._for_good:
             return
         if hooks not in self._hooked and len(self._hooked) > MOST_HOOKED:
             self._training.ended(NAME, HOOKED)
@@ -240,8 +249,9 @@ class Compiled:
 
     def stay_plain(self) -> bool:
         """Whether it was not before."""
-        before, self._fast, self._any = self._fast, self._plain, True
-        return before is not self._plain
+        before, self._fast, self._any = self._for_good, self._plain, True
+        self._for_good = True
+        return not before
 
 
 class _Steps:

@@ -188,8 +188,8 @@ def _lay_out(optimizer: Any, parameters: list[Any], gradients: list[Any], *state
     for place in layouts.apart(parameters, plain, gradients):
         gradients[place] = layouts.laid_out_like(parameters[place], gradients[place])
     for values in states:
-        if not values or values[0] is None:
-            continue
+        if not isinstance(values, list) or not values or values[0] is None:
+            continue  # of torch 2.4's AdamW one is `amsgrad`
         for place in layouts.apart(parameters, plain, values):
             value, parameter = values[place], parameters[place]
             values[place] = layouts.laid_out_like(parameter, value)

@@ -27,6 +27,13 @@ def changes(torch: Any) -> Callable[[], tuple[int, int]]:
     return lambda: (handle.next_id, removed)
 
 
+def unseen(torch: Any) -> bool:
+    """Whether there are hooks of all modules, and a compiler (torch 2.4's) leaves them out."""
+    if getattr(torch._dynamo.config, "inline_inbuilt_nn_modules", True):
+        return False
+    return any(getattr(torch.nn.modules.module, "_global" + kind) for kind in KINDS)
+
+
 def of(torch: Any, module: Any) -> frozenset[int]:
     """The hooks that a call of the module runs, by the ids of their handles, which are unique."""
     everywhere = torch.nn.modules.module

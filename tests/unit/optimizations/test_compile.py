@@ -3,6 +3,7 @@
 import json
 import textwrap
 
+import older
 import pytest
 
 COUNTED = """
@@ -272,6 +273,7 @@ finish()
     assert (run.told["compilations"], run.told["runs"]) == (3, 6)
 
 
+@older.parts_built_in
 def test_a_compiled_part_within_what_the_script_compiles_is_one_graph(train):
     run = train(
         {},

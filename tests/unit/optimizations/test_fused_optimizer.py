@@ -1,6 +1,7 @@
 """fused-optimizer: the flag, and that everything around it works as before."""
 
 import numpy as np
+import older
 import pytest
 
 FUSED = {"fused-optimizer": {}}
@@ -26,7 +27,9 @@ def weights():
         "torch.optim.SGD(model.parameters(), lr=0.1, nesterov=True, momentum=0.9, foreach=True)",
         "torch.optim.Adam(params=model.parameters(), lr=0.01, amsgrad=True)",
         "torch.optim.AdamW(iter(model.parameters()), 0.01)",
-        "torch.optim.AdamW(model.named_parameters(), 0.01)",
+        pytest.param(
+            "torch.optim.AdamW(model.named_parameters(), 0.01)", marks=older.named_parameters
+        ),
         "torch.optim.Adagrad((p for p in model.parameters()), lr=0.01)",
     ],
 )
@@ -132,6 +135,7 @@ def test_one_that_is_made_as_another_is_fused_once(train):
     assert run.done["fused-optimizer"] == {"status": "applied", "detail": "AdamW"}
 
 
+@older.named_parameters
 def test_what_torch_refuses_leaves_no_trace_in_the_scripts_groups(train):
     run = train(
         {},
@@ -328,7 +332,8 @@ told["weights"] = torch.view_as_real(turns).flatten().tolist()
 """
     plain, fused = train({}, script), train(FUSED, script)
     assert fused.told == plain.told
-    assert "complex" in fused.done["fused-optimizer"]["detail"]
+    why = fused.done["fused-optimizer"]["detail"]
+    assert "complex" in why or "floating point" in why  # torch 2.4 refuses by itself
 
 
 def test_adagrad_with_a_scaler_leaves_unscaling_to_it(train):

@@ -1,5 +1,6 @@
 """The search for what is trained: which modules are roots, and that it comes to an end."""
 
+import older
 from watched import WATCHED
 
 
@@ -284,6 +285,7 @@ told["channels last"] = model[0].weight.is_contiguous(memory_format=torch.channe
     assert run.told == {"roots": ["OptimizedModule"], "graphs": 1, "channels last": True}
 
 
+@older.parts_built_in
 def test_a_step_the_script_compiles_is_not_disturbed_and_the_search_goes_on(train):
     run = train(
         {"channels-last": {}},
