@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -45,10 +46,15 @@ def start(hotlap: Callable[..., Answer], script: str, **more: Any) -> Answer:
     return hotlap(*COMMANDS.get(script, (script,)), **more)
 
 
+FROM_TORCH_2_5 = {"compiled_optimizer.py"}  # compiled to the end: the compiler of 2.4 cannot
+
+
 @pytest.mark.parametrize("script", SHAPES)
 def test_a_script_of_this_shape_is_profiled_and_counted_right(
     script: str, hotlap: Callable[..., Answer]
 ) -> None:
+    if script in FROM_TORCH_2_5 and version("torch").startswith("2.4."):
+        pytest.skip("torch 2.4 does not run it, with hotlap or without")
     answer = start(hotlap, script)
     expect = expected(script)
 

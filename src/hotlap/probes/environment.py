@@ -9,6 +9,12 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+COMPILING = (  # what torch calls the time that compiling takes: now, in 2.4, and before
+    "_compile.compile_inner",
+    "_compile.<locals>.compile_inner",
+    "entire_frame_compile",
+)
+
 
 def describe(torch: Any, device: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
@@ -67,10 +73,7 @@ def compile_seconds() -> float | None:
     metrics = getattr(utilities, "compilation_time_metrics", None)
     if not metrics:
         return None
-    for name in ("_compile.compile_inner", "entire_frame_compile"):
-        if metrics.get(name):
-            return float(sum(metrics[name]))
-    return None
+    return next((float(sum(metrics[name])) for name in COMPILING if metrics.get(name)), None)
 
 
 def device_of(*parameters: Iterable[Any]) -> Any:

@@ -91,6 +91,7 @@ def test_a_device_is_described_by_torch():
         (None, None),
         ({}, None),
         ({"_compile.compile_inner": [1.5, 2.0]}, 3.5),
+        ({"_compile.<locals>.compile_inner": [0.5], "create_aot_dispatcher_function": [0.4]}, 0.5),
         ({"entire_frame_compile": [1.0]}, 1.0),
         ({"something else": [1.0]}, None),
     ],
