@@ -23,6 +23,7 @@ DOOR = "_compiled_call_impl"
 MOST_SEARCHES = 8
 MOST_NAMES = 8
 MOST_LAYERS = 40
+OF_THE_COMPILER = "compile_subgraph_reason"  # what its graphs have; up to torch 2.4 weights as well
 
 
 class Makeup(NamedTuple):
@@ -152,7 +153,9 @@ def holding(torch: Any, trained: set[int]) -> list[Any]:
     # Unpacked into a new list they would hold that list too, and live on with it as a cycle.
     for thing in chain(gc.get_objects(), hidden):
         try:
-            if issubclass(type(thing), torch.nn.Module) and holds(thing, trained):
+            if not issubclass(type(thing), torch.nn.Module) or OF_THE_COMPILER in vars(thing):
+                continue
+            if holds(thing, trained):
                 found[id(thing)] = thing
         except Exception:  # a half-built object, or one whose own code does not like to be asked
             continue

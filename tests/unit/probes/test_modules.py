@@ -106,6 +106,13 @@ def test_a_module_that_does_not_like_to_be_asked_is_passed_over(net):
     assert not any(module is broken for module in found)
 
 
+def test_graphs_of_the_compiler_are_no_models_of_the_script(net):
+    graph = torch.fx.symbolic_trace(net)
+    assert graph in holding(torch, ids(net.parameters()))
+    graph.compile_subgraph_reason = "return_value"  # as the compiler leaves them
+    assert graph not in holding(torch, ids(net.parameters()))
+
+
 def test_the_search_keeps_nothing_alive():
     net, bystander = Net(), torch.ones(3)
     gone = weakref.ref(bystander)
