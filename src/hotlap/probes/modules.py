@@ -153,9 +153,7 @@ def holding(torch: Any, trained: set[int]) -> list[Any]:
     # Unpacked into a new list they would hold that list too, and live on with it as a cycle.
     for thing in chain(gc.get_objects(), hidden):
         try:
-            if not issubclass(type(thing), torch.nn.Module) or OF_THE_COMPILER in vars(thing):
-                continue
-            if holds(thing, trained):
+            if issubclass(type(thing), torch.nn.Module) and holds(thing, trained):
                 found[id(thing)] = thing
         except Exception:  # a half-built object, or one whose own code does not like to be asked
             continue
@@ -185,9 +183,15 @@ def holds(module: Any, trained: set[int]) -> bool:
 
 
 def outermost(modules: Iterable[Any]) -> list[Any]:
+    """Those that are in no other one. A compiler's graph is none, nor what is only in there."""
     modules = list(modules)
+    graphs = [module for module in modules if OF_THE_COMPILER in vars(module)]
     inner = {id(child) for module in modules for child in list(module.modules())[1:]}
-    return [module for module in modules if id(module) not in inner]
+    inner.update(map(id, graphs))
+    found = [module for module in modules if id(module) not in inner]
+    if found or not graphs:
+        return found
+    return outermost([module for module in modules if OF_THE_COMPILER not in vars(module)])
 
 
 def children(modules: Iterable[Any], trained: set[int]) -> list[Any]:
