@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MEASURING := tests/cli/test_tune.py tests/cli/test_verdicts.py
 STUDIES := tests/cli/test_study.py
 
-.PHONY: install lint unit test test-gpu slurm demo docs clean
+.PHONY: install lint unit test tests test-torch test-gpu slurm demo docs clean
 
 install: $(VENV)/.installed
 
@@ -31,10 +31,20 @@ slurm:  # a real one for tests/cli/test_slurm.py, which is skipped where there i
 	{ apt-get update && apt-get install --yes --no-install-recommends slurm-wlm; }' >/dev/null 2>&1
 
 test: lint
+	$(MAKE) tests
+
+tests:
 	$(BIN)/pytest -n 3 --dist worksteal tests/unit tests/contract
 	$(BIN)/pytest -n 3 --dist worksteal tests/cli $(foreach file,$(MEASURING) $(STUDIES),--ignore $(file))
 	$(BIN)/pytest -n 2 --dist load --maxschedchunk 1 $(MEASURING)  # the long ones stand first
 	$(BIN)/pytest -n 2 --dist load --maxschedchunk 1 $(STUDIES)  # these take all cores they get
+
+test-torch:  # every test with another torch: make test-torch TORCH=2.4.1 (a build for CUDA, gigabytes)
+	test -x .venv-$(TORCH)/bin/python || $(PYTHON) -m venv .venv-$(TORCH)
+	grep -v '^torch==' constraints.txt >.venv-$(TORCH)/constraints.txt
+	.venv-$(TORCH)/bin/pip install --quiet --constraint .venv-$(TORCH)/constraints.txt \
+	torch==$(TORCH) --editable ".[test]"
+	$(MAKE) tests VENV=.venv-$(TORCH)
 
 test-gpu: install  # on a machine with a CUDA GPU and a torch built for it
 	$(BIN)/pytest tests/gpu

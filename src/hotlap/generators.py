@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from hotlap import origins
+
 
 class Generator(NamedTuple):
     """A source of random numbers."""
@@ -20,7 +22,7 @@ class Generator(NamedTuple):
 def is_generator(value: Any) -> bool:
     if isinstance(value, (torch.Generator, random.Random)):
         return not isinstance(value, random.SystemRandom)
-    numpys = type(value).__module__.startswith("numpy.random") and not callable(value)
+    numpys = origins.module(type(value)).startswith("numpy.random") and not callable(value)
     drawn_from = ("get_state", "bit_generator", "random_raw")
     return numpys and any(hasattr(value, name) for name in drawn_from)
 

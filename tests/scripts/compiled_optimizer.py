@@ -1,5 +1,5 @@
 """Clipping and the optimizer's step compiled by the user, clipping as one full graph."""
-# expect: samples=32 unit=backward
+# expect: samples=32 unit=backward|optimizer
 
 import argparse
 

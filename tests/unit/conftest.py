@@ -44,7 +44,8 @@ IMPORTED_ONCE = """
 import atexit, json, os, sys, traceback, warnings
 import torch, torch._dynamo, torch.utils.data  # the second comes with an optimizer's first step
 import hotlap.optimizations.install, hotlap.probes.install  # which does nothing by itself
-for said in ("`torch.cpu.amp.autocast", "The epoch parameter in"):  # by torch 2.4 of itself
+OF_TORCH_ITSELF = "`torch.cpu.amp.autocast", "The epoch parameter in", "Guards may run slower"
+for said in OF_TORCH_ITSELF:
     warnings.filterwarnings("ignore", said)
 print("ready", flush=True)
 for line in sys.stdin:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from hotlap import origins
 from hotlap.data.holding import attributes_of_all, has_attributes, is_worked_out
 from hotlap.data.notes import (
     EACH,
@@ -199,7 +200,7 @@ def _some_of(array: Any) -> int:
 
 def is_numpy_array(kind: Any) -> bool:
     """Not one of its numbers, which do not change."""
-    return kind.__module__ == "numpy" and hasattr(kind, "ctypes")
+    return origins.module(kind) == "numpy" and hasattr(kind, "ctypes")
 
 
 def _are_fixed(members: list[Any], base: Any) -> bool:

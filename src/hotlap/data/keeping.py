@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from hotlap import origins
 from hotlap.data import identity, randomness
 from hotlap.data.fitting import spread_out
 from hotlap.data.holding import attributes
@@ -70,7 +71,7 @@ def changed_by_samples(dataset: Any, *, seconds: float = SECONDS) -> str | None:
 def _is_shared(value: Any) -> bool:
     if issubclass(type(value), torch.Tensor):
         return bool(value.is_shared()) and value.device.type == "cpu"
-    return type(value).__module__.startswith("multiprocessing")
+    return origins.library(type(value)) == "multiprocessing"
 
 
 def _silence() -> None:

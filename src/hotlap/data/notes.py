@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils.data import Dataset
 
+from hotlap import origins
 from hotlap.data.holding import attributes, has_attributes, is_worked_out
 from hotlap.data.telling import is_opaque
 
@@ -234,16 +235,18 @@ def size_of(memory: Any) -> int:
 @functools.lru_cache(maxsize=1000)
 def is_the_users(made_by: type) -> bool:
     """Not one of a library, which may keep there what is nothing to the samples."""
-    file = getattr(sys.modules.get(made_by.__module__), "__file__", None) or ""
+    file = getattr(sys.modules.get(origins.module(made_by)), "__file__", None) or ""
     if any(folder in file for folder in ("site-packages", "dist-packages")):
         return False
-    return made_by.__module__.partition(".")[0] not in LIBRARIES
+    return origins.library(made_by) not in LIBRARIES
 
 
 def is_looked_into(value: Any) -> bool:
     """Data sets, transforms, and options: not files, locks, loggers, and what libraries keep."""
     return (
-        _makes_samples(value) or not is_opaque(value) or type(value).__module__.startswith(SHARED)
+        _makes_samples(value)
+        or not is_opaque(value)
+        or origins.module(type(value)).startswith(SHARED)
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from hotlap import origins
 from hotlap.data.strides import Strides, outermost_first, unusual
 
 LENGTH = struct.Struct("<I")
@@ -114,7 +115,7 @@ def _plan(value: Any, parts: list[bytes], where: str) -> Plan:
         return _tensor(value, parts, where)
     if kind is Finished:
         return ["finished", _plan(value.sample, parts, where)]
-    library = kind.__module__.partition(".")[0]
+    library = origins.library(kind)
     if library == "numpy":
         return _array(value, parts, where)
     if library == "PIL":
@@ -123,7 +124,7 @@ def _plan(value: Any, parts: list[bytes], where: str) -> Plan:
 
 
 def _unknown(value: Any, where: str) -> CannotPack:
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    kind = f"{origins.module(type(value))}.{type(value).__qualname__}"
     return CannotPack(
         f"{where} is of type {kind}, which cannot be kept in a cache; tensors, numpy arrays, "
         "bytes, strings, PIL images, numbers, None, and lists, tuples and dicts of them can"

@@ -18,6 +18,8 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from hotlap import origins
+
 DEEPEST = 8
 MOST, MOST_OF_ALL = 1000, 50_000  # entries of a container, and objects
 # Clients of these are made for threads; the others are nothing that samples are read from.
@@ -44,10 +46,6 @@ def reached(dataset: Any) -> Named:
             coming += [(where + name, one, depth + 1) for name, one in inside]
 
 
-def library(kind: Any) -> str:
-    return str(getattr(kind, "__module__", "")).partition(".")[0]
-
-
 def _inside(value: Any) -> Named:
     """What can be reached from it, by name."""
     if isinstance(value, dict):
@@ -66,12 +64,14 @@ def _inside(value: Any) -> Named:
         yield "", value.fget
     elif type(value).__name__ == "_lru_cache_wrapper":
         yield from (("", one) for one in gc.get_referents(value))
-    elif not isinstance(value, (type, threading.local)) and library(type(value)) not in ASIDE:
+    elif (
+        not isinstance(value, (type, threading.local)) and origins.library(type(value)) not in ASIDE
+    ):
         yield from _of_object(value)
 
 
 def _of_function(function: types.FunctionType) -> Named:
-    if library(function) in KNOWN:
+    if origins.library(function) in KNOWN:
         return
     code, known = function.__code__, function.__globals__
     names = dict.fromkeys(_names(code))
@@ -103,7 +103,7 @@ def _of_modules(names: Iterable[str], known: Mapping[str, Any], where: str = "")
 
 def _is_the_users(owner: types.ModuleType | type) -> bool:
     """Libraries are large, and what they keep is theirs."""
-    name = owner.__module__ if isinstance(owner, type) else owner.__name__
+    name = origins.module(owner) if isinstance(owner, type) else owner.__name__
     file = getattr(sys.modules.get(name), "__file__", None) or ""
     installed = any(folder in file for folder in ("site-packages", "dist-packages"))
     return not installed and name.partition(".")[0] not in KNOWN
@@ -112,12 +112,12 @@ def _is_the_users(owner: types.ModuleType | type) -> bool:
 def _of_object(value: Any) -> Named:
     if hasattr(type(value), "__array__"):  # mapped or not, an array is read from any place
         return
-    own = library(type(value)) == OURS
+    own = origins.library(type(value)) == OURS
     for name, one in getattr(value, "__dict__", {}).items():
         if not own or not name.startswith("_") or name == SOURCE:
             yield f".{name}", one
     for kind in type(value).__mro__:
-        if library(kind) not in KNOWN:
+        if origins.library(kind) not in KNOWN:
             yield from ((f".{name}", getattr(value, name, None)) for name in _slots(kind))
             yield from ((f".{name}", one) for name, one in vars(kind).items())
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from hotlap import origins
 from hotlap.data import shortening
 from hotlap.data.fitting import spread_out
 from hotlap.data.labelled import Labelled
@@ -77,7 +78,7 @@ SETS: dict[str, tuple[Callable[[Any], torch.Tensor], str]] = {
 
 def _content(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
     kind = type(dataset)
-    if kind.__module__.partition(".")[0] != LIBRARY or kind.__name__ not in SETS:
+    if origins.library(kind) != LIBRARY or kind.__name__ not in SETS:
         raise NotRecognised(f"{kind.__name__} is no image set in memory that is known")
     read, name = SETS[kind.__name__]
     return _checked(dataset, read(dataset), torch.as_tensor(getattr(dataset, name)))
@@ -102,7 +103,7 @@ def translated(parts: Sequence[Any]) -> list[Transform]:
     floats = False  # the images are floats by now
     for part in parts:
         kind = type(part)
-        if kind.__module__.partition(".")[0] != LIBRARY or kind.__name__ not in KNOWN:
+        if origins.library(kind) != LIBRARY or kind.__name__ not in KNOWN:
             raise NotRecognised(f"its transform {kind.__name__} is not known")
         made = KNOWN[kind.__name__](part)
         if isinstance(made, Convert):

@@ -15,6 +15,8 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from hotlap import origins
+
 TRANSFORMS = ("transform", "transforms")
 LIBRARIES = ("torchvision", "hotlap")
 MISSING = object()
@@ -57,7 +59,7 @@ def parts_of(transform: Any) -> list[Any]:
 
 def is_plain_chain(transform: Any) -> bool:
     """Whether its parts one after another are known to be all of it."""
-    return type(transform).__module__.partition(".")[0] in LIBRARIES
+    return origins.library(type(transform)) in LIBRARIES
 
 
 def transform_of(dataset: Any) -> Any:

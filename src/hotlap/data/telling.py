@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from hotlap import origins
 from hotlap.data.packing import CannotPack, pack
 
 LARGEST = 1 << 24  # bytes of a tensor that are read at once
@@ -94,7 +95,7 @@ def _makes_opaque(made_by: Any) -> bool:
         made_by, (type, list, tuple, dict, torch.Tensor, enum.Enum, PurePath, *FUNCTIONS)
     ):
         return True
-    library = _library(made_by)
+    library = origins.library(made_by)
     if library in LOOKED_INTO or dataclasses.is_dataclass(made_by):
         return issubclass(made_by, collections.deque)
     if library in ASIDE or library in sys.stdlib_module_names:
@@ -102,10 +103,6 @@ def _makes_opaque(made_by: Any) -> bool:
     if library == "hotlap" and not {"__getitem__", "__call__"} & set(dir(made_by)):
         return True  # what caches and loaders are made of, not what they hold
     return not made_by.__dictoffset__ and not _slots(made_by)
-
-
-def _library(made_by: type) -> str:
-    return made_by.__module__.partition(".")[0]
 
 
 class Telling:
@@ -127,7 +124,7 @@ class Telling:
 
 
 def _value(value: Any) -> Any:
-    library = _library(type(value))
+    library = origins.library(type(value))
     if library == "numpy" and _is_mixed(getattr(value, "dtype", None)):
         return [kind(value), list(value.shape), str(value.dtype), value.tolist()]
     if library == "numpy":

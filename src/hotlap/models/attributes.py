@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from hotlap import origins
 from hotlap.models.sources import DEPTH, is_torchs
 
 SMALL = 16_384  # numbers: a tensor that may be a statistic, and is copied to be what it was
@@ -123,8 +124,8 @@ def _is_simple(value: Any, owner: type) -> bool:
     """Others may belong to threads or libraries, which go on while a module runs again."""
     if isinstance(value, types.SimpleNamespace) or dataclasses.is_dataclass(value):
         return True
-    package = owner.__module__.partition(".")[0]
-    return package != "torch" and type(value).__module__.partition(".")[0] == package
+    package = origins.library(owner)
+    return package != "torch" and origins.library(type(value)) == package
 
 
 def _is_array(value: Any) -> bool:

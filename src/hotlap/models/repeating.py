@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
+from hotlap import origins
 from hotlap.generators import Generator, same
 from hotlap.models.attributes import SMALL, Attributes, version
 from hotlap.models.beside import Place, computed
@@ -205,7 +206,7 @@ def _counts(module: nn.Module) -> bool:
 def _may_be_read(modules: list[nn.Module]) -> bool:
     """Whether code that is not torch's runs in here: it may use the statistics of a BatchNorm."""
     return any(
-        not (is_torchs(type(one)) or type(one).__module__.startswith("torch._dynamo."))
+        not (is_torchs(type(one)) or origins.module(type(one)).startswith("torch._dynamo."))
         or one._forward_hooks
         or one._forward_pre_hooks
         or "forward" in vars(one)

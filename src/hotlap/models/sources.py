@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from hotlap import origins
 from hotlap.generators import Generator, generator, is_generator
 
 DEPTH = 3  # of dicts and lists that are looked through
@@ -27,7 +28,7 @@ def own_generators(modules: Iterable[nn.Module]) -> list[Generator]:
 
 
 def is_torchs(kind: Any) -> bool:
-    return bool(kind.__module__.startswith("torch.nn."))
+    return bool(origins.module(kind).startswith("torch.nn."))
 
 
 class _Search:
@@ -111,7 +112,7 @@ def _attributes(value: Any, names: frozenset[str]) -> Iterator[Any]:
         places = () if _is_foreign(value.__name__) else (vars(value),)
     else:
         kind = value if isinstance(value, type) else type(value)
-        if _is_foreign(getattr(kind, "__module__", "")):
+        if _is_foreign(origins.module(kind)):
             return
         own = getattr(value, "__dict__", {}) if kind is not value else {}
         places = (own, *(vars(base) for base in kind.__mro__ if _is_own(base)))

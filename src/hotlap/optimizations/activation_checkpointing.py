@@ -39,6 +39,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from hotlap import origins
 from hotlap.data import nests
 from hotlap.optimizations import double_backward, functorch, reading
 from hotlap.optimizations.roots import Way
@@ -135,7 +136,7 @@ def blocks(torch: Any, root: Any) -> list[Any]:
     ]
 
     def own(one: Any) -> bool:
-        return isinstance(one, layers) or not type(one).__module__.startswith("torch.")
+        return isinstance(one, layers) or not origins.module(type(one)).startswith("torch.")
 
     for fits in (own, lambda one: type(one) is nn.Sequential and len(one) >= REPEATED):
         fitting = [one for one in trained if fits(one)]

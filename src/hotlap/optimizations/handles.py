@@ -15,7 +15,8 @@ import tempfile
 import zipfile
 from typing import Any
 
-from hotlap.data.reached import library, reached
+from hotlap import origins
+from hotlap.data.reached import reached
 
 KINDS = (
     *(io.IOBase, tempfile._TemporaryFileWrapper, tempfile.SpooledTemporaryFile),
@@ -36,7 +37,7 @@ def held(dataset: Any, *, by_workers: bool = False) -> str | None:
 
 
 def _is_handle(value: Any) -> bool:
-    if library(type(value)) in LIBRARIES or type(value).__module__ == PIPES:
+    if origins.library(type(value)) in LIBRARIES or origins.module(type(value)) == PIPES:
         return True
     if not isinstance(value, KINDS) or value in (sys.stdin, sys.stdout, sys.stderr):
         return False

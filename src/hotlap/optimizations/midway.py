@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from hotlap import origins
 from hotlap.optimizations.device_prefetch import HELD
 from hotlap.optimizations.originals import changed
 
@@ -161,6 +162,6 @@ class Epoch:
 
 
 def scripts_own(dataset: Any) -> Any:
-    while type(dataset).__module__.startswith("hotlap.") and type(dataset).__name__ in AROUND:
+    while origins.library(type(dataset)) == "hotlap" and type(dataset).__name__ in AROUND:
         dataset = vars(dataset)[AROUND[type(dataset).__name__]]
     return dataset

@@ -26,6 +26,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from hotlap import origins
 from hotlap.optimizations import loading, reading
 from hotlap.optimizations.originals import Originals, changed
 
@@ -199,7 +200,7 @@ def _of_torchvision(dataset: Any, parts: list[Any]) -> tuple[Any, Any]:
 def _asks_its_own_way(dataset: Any) -> bool:
     """Others hand out each sample as their transform made it; this one may not."""
     makers = (kind for kind in type(dataset).__mro__ if "__getitem__" in vars(kind))
-    return next(makers, object).__module__.partition(".")[0] not in LIBRARIES
+    return origins.library(next(makers, object)) not in LIBRARIES
 
 
 def _compare(dataset: Any, shorter: Any, after: Any, index: int) -> None:

@@ -117,7 +117,7 @@ def test_ranks_that_the_script_spawns_meet_as_those_of_a_launcher(tmp_path):
     done = subprocess.run(
         [sys.executable, script, meet], capture_output=True, text=True, timeout=120, check=True
     )
-    assert done.stdout == "of the second rank: 1\n"
+    assert done.stdout.endswith("of the second rank: 1\n")  # gloo may speak before
 
 
 def test_a_user_without_a_name_shares_as_well(monkeypatch, tmp_path):
