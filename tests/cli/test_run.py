@@ -63,6 +63,16 @@ def test_the_recipe_here_is_applied_and_the_last_line_says_so(tmp_path: Path) ->
     assert ran["code"] == 0
 
 
+def test_in_a_python_that_is_too_old_training_goes_on_without_the_recipe(tmp_path: Path) -> None:
+    old = "import sys\ntype(sys.meta_path[0])._follow.__globals__['_OLDEST'] = (99, 1)\n"
+    (tmp_path / "train.py").write_text(old + TRAINING)
+    (tmp_path / "hotlap.toml").write_text("schema = 1\n[fused-optimizer]\n")
+    done = run(tmp_path, "train.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("fused None\n")
+    assert "not applied: fused-optimizer (the command runs on Python " in done.stderr
+
+
 def test_without_a_recipe_it_runs_plain(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; print(sys.stdin.read().upper()); sys.exit(7)")
     done = run(tmp_path, "train.py", stdin="through")

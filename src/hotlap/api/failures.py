@@ -6,7 +6,7 @@ from hotlap import units
 from hotlap.errors import CommandFailed, Interrupted, NothingMeasured
 from hotlap.reports.wording import first_line
 from hotlap.settings import Limits
-from hotlap.trials import runner
+from hotlap.trials import kept_out, runner
 from hotlap.trials.folder import TrialFolder
 from hotlap.trials.output import SIGNALS, ending
 
@@ -40,15 +40,15 @@ def why_nothing(
         text = f"{how_it_failed(words, outcome)} before a training step was measured. {where}"
         return CommandFailed(text, output=output)
     saw_torch = any(trial.seen.glob("*.json"))
-    notes = sorted(trial.path.glob("bootstrap-*.txt"))
+    outside = kept_out.read(trial.path)
     if outcome.stopped == "timeout":
         text = f"No training step was seen in {limits.timeout:g} s, so the command was stopped. "
         text += "If it needs longer to start, allow it with --timeout. " + where
-    elif notes:
-        last = notes[0].read_text().strip().splitlines()[-1:]
-        text = (
-            f"hotlap could not watch this torch: {' '.join(last)}. Please report it with {notes[0]}"
-        )
+    elif outside and outside.in_words:
+        text = f"{outside.why[:1].upper()}{outside.why[1:]}. Start it with a newer one."
+    elif outside:
+        text = f"hotlap could not watch this torch: {outside.why}. Please report it with "
+        text += str(outside.file)
     elif left := [name for name in outcome.left_running if "multiprocessing" not in name]:
         text = (
             f"The command ended while something still ran in the background ({left[0]}), so that "

@@ -17,7 +17,7 @@ from hotlap.api.profiling import as_words, working_directory
 from hotlap.errors import UsageError
 from hotlap.recipes import FILE, Recipe
 from hotlap.trials import command as commands
-from hotlap.trials import scratch
+from hotlap.trials import kept_out, scratch
 from hotlap.trials.measuring import read_applied, read_limits
 
 # Passed on to the command; the others either come from the terminal to both, or cannot be caught.
@@ -66,11 +66,13 @@ def run(
         code, number = _wait(resolved, environment)
         applied, refused = read_applied(folder)
         ended, in_part = read_limits(folder)
+        outside = kept_out.read(folder)
     finally:
         scratch.remove(folder)
+    never = outside.why if outside else "the script never came to where it applies"
     for name in chosen.changes:
         if name not in applied:
-            refused.setdefault(name, "the script never came to where it applies")
+            refused.setdefault(name, never)
     refused = {name: why for name, why in refused.items() if name not in applied}
     return Ran(
         code=code,

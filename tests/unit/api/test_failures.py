@@ -58,3 +58,16 @@ def test_a_command_that_failed_is_told_as_that_whatever_it_left(why, tmp_path):
 )
 def test_of_a_process_that_was_killed_the_last_steps_are_not_known(outcome, words):
     assert counted(Outcome(**outcome), 27) == words
+
+
+def test_a_python_that_is_too_old_is_told_with_the_next_move(why, tmp_path):
+    note = "the command runs on Python 3.9.18, and hotlap can be in there from 3.10 on"
+    (tmp_path / "bootstrap-7.txt").write_text(note)
+    assert str(why(code=0)) == f"T{note[1:]}. Start it with a newer one."
+
+
+def test_a_torch_that_could_not_be_watched_is_told_by_what_went_wrong(why, tmp_path):
+    (tmp_path / "bootstrap-7.txt").write_text("Traceback:\n  ...\nAttributeError: no hooks\n")
+    problem = str(why(code=0))
+    assert "could not watch this torch: AttributeError: no hooks. Please report it" in problem
+    assert str(tmp_path / "bootstrap-7.txt") in problem

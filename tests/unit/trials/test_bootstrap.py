@@ -1,12 +1,13 @@
 """What every watched interpreter starts with, tried on a torch that is none."""
 
+import ast
 import os
 import subprocess
 import sys
 
 import pytest
 
-from hotlap.trials import bootstrap_folder
+from hotlap.trials import bootstrap_folder, kept_out
 
 
 @pytest.fixture
@@ -78,3 +79,33 @@ def test_a_torch_that_fails_by_itself_fails_as_it_always_did(python, tmp_path):
     assert done.returncode == 1
     assert "ImportError: libcudart is missing" in done.stderr
     assert list((tmp_path / "trial").iterdir()) == []
+
+
+def test_any_python_from_3_6_on_can_read_it():
+    source = (bootstrap_folder() / "sitecustomize.py").read_text()
+    tree = ast.parse(source, feature_version=(3, 6))
+    imported = [one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]
+    assert "__future__" not in imported  # of annotations: there from 3.7 on
+
+
+def test_a_python_that_is_too_old_is_left_alone_and_named(python, tmp_path):
+    (tmp_path / "lib" / "torch.py").write_text("")
+    done = python(
+        "import sys\n"
+        "type(sys.meta_path[0])._follow.__globals__['_OLDEST'] = (99, 1)\n"
+        "import torch; print([name for name in sys.modules if 'hotlap' in name])"
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    outside = kept_out.read(tmp_path / "trial")
+    here = ".".join(map(str, sys.version_info[:3]))
+    assert f"runs on Python {here}, and hotlap can be in there from 99.1 on" in outside.why
+    assert outside.in_words
+
+
+def test_a_torch_that_cannot_be_watched_is_noted_and_runs_on(python, tmp_path):
+    (tmp_path / "lib" / "torch.py").write_text("")
+    done = python("import torch; print('went on')")  # there are no settings
+    assert (done.stdout.strip(), done.stderr) == ("went on", "")
+    outside = kept_out.read(tmp_path / "trial")
+    assert outside.why.startswith("FileNotFoundError")
+    assert not outside.in_words

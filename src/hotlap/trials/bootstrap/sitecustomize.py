@@ -2,10 +2,9 @@
 
 Lives in a folder of its own, so that PYTHONPATH brings this file and nothing more into the user's
 interpreter. Any other sitecustomize runs as it would have. A failure here is noted in the trial
-folder and never reaches the user's program.
+folder and never reaches the user's program. Any Python from 3.6 on can read it, for the command
+may run on one that the rest of hotlap is too new for.
 """
-
-from __future__ import annotations
 
 import importlib
 import importlib.util
@@ -16,6 +15,7 @@ from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
+_OLDEST = (3, 10)
 _TENSORBOARD = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
 
 
@@ -47,6 +47,9 @@ class _Waiter:
         def exec_module(module: Any) -> None:
             started = time.time()
             plain(module)
+            if sys.version_info < _OLDEST:
+                self._say(_too_old())
+                return
             try:
                 self._arrived(name, module, started)
             except Exception as problem:
@@ -87,11 +90,20 @@ class _Waiter:
     def _note(self, problem: BaseException) -> None:
         import traceback
 
+        lines = traceback.format_exception(type(problem), problem, problem.__traceback__)
+        self._say("".join(lines))
+
+    def _say(self, text: str) -> None:
         try:
             with open(os.path.join(self.folder, f"bootstrap-{os.getpid()}.txt"), "w") as file:
-                file.write("".join(traceback.format_exception(problem)))
+                file.write(text)
         except OSError:
             pass
+
+
+def _too_old() -> str:
+    mine, oldest = (".".join(map(str, one)) for one in (sys.version_info[:3], _OLDEST))
+    return f"the command runs on Python {mine}, and hotlap can be in there from {oldest} on"
 
 
 def _hotlap() -> None:
