@@ -16,8 +16,8 @@ rate with it, because it changes what is learned.
 Each row is timed in a fresh process until its steps have settled, in two rounds unless `--seeds`
 says how many: first from the last row to stock, then back, so that a machine that drifts meanwhile
 widens the intervals instead of favouring a row. With `--epochs N` every row also trains for N
-epochs: what the first epoch took (it compiles), what the others took, and how many images are told
-right.
+epochs, between the first round and the others: what the first epoch took (it compiles), what the
+others took, and how many images are told right.
 
 ## How to read it
 `gain` is over stock, `step up` over the row above. An optimization that gives nothing alone may
@@ -68,13 +68,13 @@ SINGLE = {"OMP_NUM_THREADS": "1"}  # of a tiny network threads make chance on a 
 
 
 def plan(setting: Setting) -> list[AnyCell]:
-    cells = [_timed(setting, rung) for rung in rungs.listed(setting)]
-    timed = study.interleaved(cells, setting.seeds or setting.pick(1, ROUNDS))
-    planned: list[AnyCell] = list(timed)
-    for rung in rungs.listed(setting) if setting.epochs else ():
-        last = max(at for at, cell in enumerate(planned) if cell.row == rung.name)
-        planned[last + 1 : last + 1] = _trained(setting, rung, planned[last].run + 1)
-    return planned
+    """A study that is cut off has every row trained before any is timed again."""
+    listed = rungs.listed(setting)
+    rounds = setting.seeds or setting.pick(1, ROUNDS)
+    timed = study.interleaved([_timed(setting, rung) for rung in listed], rounds)
+    first, again = timed[: len(listed)], timed[len(listed) :]
+    trained = listed if setting.epochs else []
+    return [*first, *(cell for rung in trained for cell in _trained(setting, rung, rounds)), *again]
 
 
 def _words(setting: Setting, epochs: int, *more: object) -> tuple[str, ...]:

@@ -208,6 +208,16 @@ def test_every_row_is_timed_in_two_rounds_the_second_one_forward():
     assert [cell.row for cell in ladder.plan(Setting(quick=True))].count("stock") == 1
 
 
+def test_a_ladder_that_is_cut_off_has_trained_every_row_before_any_is_timed_again():
+    plan = ladder.plan(Setting(device="cuda", cores=16, epochs=5))
+    count = len(RATES)
+    trained = plan[count : 2 * count]
+    assert all(isinstance(cell, Trained) for cell in trained)
+    assert [cell.row for cell in trained] == list(RATES)
+    assert [cell.row for cell in plan if isinstance(cell, Timed)] == [*reversed(RATES), *RATES]
+    assert len({(cell.row, cell.run) for cell in plan}) == 3 * count
+
+
 def test_no_interval_has_less_than_no_image_right_or_more_than_all():
     setting = Setting(device="cuda", cores=16, epochs=3, seeds=2)
     plan = ladder.plan(setting)
