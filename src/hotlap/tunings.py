@@ -41,6 +41,7 @@ STATUSES = (
 )
 
 Recipe = dict[str, dict[str, Any]]
+TOO_WIDE = 3.0  # the ends of an interval, one over the other
 
 
 class Speedup(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,11 @@ class Speedup(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float
     low: float
     high: float
+
+    @property
+    def is_vague(self) -> bool:
+        """Slower or faster, and by how much, is all open: the figure in the middle says nothing."""
+        return self.low < 1.0 < self.high and self.high > TOO_WIDE * self.low
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):

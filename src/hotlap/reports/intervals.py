@@ -9,7 +9,7 @@ from hotlap import tunings, units
 from hotlap.reports import rows, wording
 from hotlap.reports.figures import Figure, text, title
 from hotlap.reports.wording import finite
-from hotlap.tunings import Trial, Tuning
+from hotlap.tunings import Speedup, Trial, Tuning
 
 SYMBOLS = {
     tunings.FASTER: "circle",
@@ -29,7 +29,7 @@ LONGEST_ON_NARROW = 38
 
 def figure(tuning: Tuning) -> Figure | None:
     """Every ratio with its interval, top down in the order they were tried."""
-    shown = [one for one in tuning.trials if one.speedup and finite(one.speedup.ratio) is not None]
+    shown = [one for one in tuning.trials if _is_told(one.speedup)]
     if not shown:
         return None
     ends = [1.0]
@@ -77,6 +77,11 @@ def figure(tuning: Tuning) -> Figure | None:
         f"The highest is {best.name}: {wording.speedup(best.speedup)}, {best.status}."
     )
     return Figure(data, layout, words, narrow)
+
+
+def _is_told(found: Speedup | None) -> bool:
+    """One that reaches from a tenth to a hundred times would leave the others no room."""
+    return found is not None and finite(found.ratio) is not None and not found.is_vague
 
 
 def _ends(trial: Trial) -> tuple[float | None, float | None, float | None]:

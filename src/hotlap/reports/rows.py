@@ -86,7 +86,7 @@ def _row(trial: Trial, names: dict[str, str], folder: str) -> Row:
         step=wording.seconds(trial.step_seconds),
         rate=wording.rate(trial.samples_per_second, "").strip(),
         memory=wording.size(trial.peak_bytes),
-        ratio=wording.ratio(trial.speedup.ratio if trial.speedup else None),
+        ratio=wording.estimate(trial.speedup),
         interval=wording.interval(trial.speedup),
         overall=_overall(trial),
         start=wording.start(trial.start_seconds),
@@ -101,7 +101,7 @@ def _row(trial: Trial, names: dict[str, str], folder: str) -> Row:
 def _overall(trial: Trial) -> str:
     if trial.overall is None or trial.against == BASELINE:
         return ""
-    found = wording.ratio(trial.overall.ratio)
+    found = wording.estimate(trial.overall)
     return "" if found == wording.NOTHING else found
 
 

@@ -131,7 +131,10 @@ def _contents(trial: Trial) -> str:
 
 
 def speedup(value: Speedup | None) -> str:
-    return f"{value.ratio:.2f}x ({value.low:.2f}–{value.high:.2f})" if value else "–"
+    if value is None:
+        return wording.NOTHING
+    middle = wording.NOTHING if value.is_vague else f"{value.ratio:.2f}x"
+    return f"{middle} ({value.low:.2f}–{value.high:.2f})"
 
 
 def guard(value: Guard | None) -> str:

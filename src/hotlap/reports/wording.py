@@ -101,6 +101,11 @@ def ratio(value: float | None) -> str:
     return f"{known:.2f}×" if known < 100 else f"{known:,.0f}×"
 
 
+def estimate(speedup: Speedup | None) -> str:
+    """The ratio, where its interval leaves it a meaning."""
+    return NOTHING if speedup is None or speedup.is_vague else ratio(speedup.ratio)
+
+
 def interval(speedup: Speedup | None) -> str:
     """1.79 to 1.90; empty where an end is not known."""
     if speedup is None or finite(speedup.low) is None or finite(speedup.high) is None:
@@ -113,7 +118,7 @@ def speedup(found: Speedup | None) -> str:
     if found is None or finite(found.ratio) is None:
         return NOTHING
     between = interval(found)
-    return ratio(found.ratio) + (f" ({between})" if between else "")
+    return estimate(found) + (f" ({between})" if between else "")
 
 
 def break_even(steps: int | None, more: float | None) -> str:

@@ -112,6 +112,8 @@ def _part(book: Book, best: Recipe, name: str, known: Speedup | None) -> Part:
         notes.append("not measured by itself")
     elif gain.high < 1.0:  # what saves memory may cost time
         notes.append("slower with it")
+    elif gain.is_vague:
+        notes.append("too noisy to tell")
     elif not gain.low > 1.0:
         notes.append("within the noise")
     return Part(

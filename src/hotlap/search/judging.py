@@ -91,6 +91,8 @@ def _by_time(book: Book, recipe: Recipe, reference: Recipe, request: Request) ->
             return UNPROVEN, "it ended before its steps could be timed as those of the other were"
         if ratio.low > 1.0:
             return UNPROVEN, f"seems faster, but {few} too few to be sure on a machine this noisy"
+        if ratio.is_vague:
+            return UNPROVEN, f"{few} too few to tell anything on a machine this noisy"
         return (SLOWER if ratio.high < 1.0 else SAME), ""
     planned = request.steps_planned
     later = "from the second epoch on" if recipe.fills and not reference.fills else ""

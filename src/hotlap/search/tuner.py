@@ -30,6 +30,7 @@ from hotlap.tunings import (
     CHANGED,
     SAME,
     SLOWER,
+    UNPROVEN,
     Guard,
     Run,
     Speedup,
@@ -351,8 +352,11 @@ class Tuner:
         if dropped:
             self._hold(rest)
             self._tried.add(planning.label(name, best.changes[name]))
-        status = SLOWER if gain.low > 1.0 else SAME
-        reason = f"{name} adds nothing and is left out" if dropped else ""
+        status, reason = SLOWER if gain.low > 1.0 else SAME, ""
+        if dropped:
+            reason = f"{name} adds nothing and is left out"
+        elif gain.is_vague:
+            status, reason = UNPROVEN, f"too noisy to tell; {name} stays"
         case = (f"without {name}", rest, status, reason, best, guard)
         self._add(concluding.compared(book, *case, kept=dropped))
 

@@ -7,6 +7,8 @@ import pytest
 import sample_tunings as sample
 from test_html import Page, page
 
+from hotlap import tunings
+
 
 @pytest.fixture(scope="module")
 def whole() -> Page:
@@ -43,6 +45,15 @@ def test_a_trials_interval_is_its_error_bar(whole: Page) -> None:
     faster = whole.figures[0]["data"][0]
     assert faster["x"] == [2.41]
     assert faster["error_x"]["array"] == pytest.approx([0.03])  # type: ignore[index]
+
+
+def test_an_interval_that_holds_everything_leaves_the_others_their_room() -> None:
+    wide = tunings.Speedup(ratio=11.1, low=0.26, high=476.8)
+    trial = sample.measured("threads 1", tunings.UNPROVEN, 1.0, speedup=wide, overall=wide)
+    shown = page(trials=(sample.measured("tf32", tunings.SAME, 1.0), trial))
+    assert shown.figures[0]["layout"]["xaxis"]["range"][1] < 2  # type: ignore[call-overload]
+    assert "0.26 to 476.80" in shown.text
+    assert "11.10" not in shown.text
 
 
 def test_nothing_runs_through_the_names_of_trials(whole: Page) -> None:

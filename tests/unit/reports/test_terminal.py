@@ -10,10 +10,10 @@ import pytest
 import sample_tunings
 from rich.console import Console, RenderableType
 
-from hotlap import records
+from hotlap import records, tunings
 from hotlap.records import Memory, Profile, Rank
 from hotlap.reports import facts, terminal, tuning
-from hotlap.tunings import Trial
+from hotlap.tunings import Speedup, Trial
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -71,6 +71,12 @@ def test_rows_stand_under_their_titles_and_fit_the_terminal(width, goal):
         assert len(line) <= width, line
         if "x (" in line[: ends + 1] and not line.startswith("    "):
             assert line[ends - 1] == ")", (line, lines[0])
+
+
+def test_an_interval_that_holds_everything_stands_without_a_figure():
+    wide = Speedup(ratio=11.1, low=0.26, high=476.8)
+    trial = sample_tunings.measured("threads 1", tunings.UNPROVEN, 1.0, speedup=wide)
+    assert "– (0.26–476.80)" in tuning.row(trial, 120).plain
 
 
 def test_a_reason_that_is_too_long_for_its_row_stands_below_it():

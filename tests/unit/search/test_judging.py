@@ -59,6 +59,12 @@ def test_an_interval_above_one_that_proves_nothing_is_never_no_difference(
     assert words in reason
 
 
+def test_an_interval_that_holds_everything_is_no_answer() -> None:
+    status, reason = judged(Book(0.26, 476.8))
+    assert status == UNPROVEN
+    assert reason == "one run is too few to tell anything on a machine this noisy"
+
+
 class Shelf(Book):
     """The same of a recipe that is told by its memory; it is as fast as the other."""
 
