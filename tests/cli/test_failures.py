@@ -78,7 +78,7 @@ def test_a_hang_after_some_steps_keeps_what_was_measured(hotlap: Callable[..., A
         (("no-such-command-here",), "is not on the PATH"),
         (("./README.md",), "cannot be executed"),
         (("--no-such-option", "plain.py"), "--no-such-option"),
-        ((), "Missing argument"),
+        ((), "No command was given. Say what to train"),
     ],
 )
 def test_wrong_usage_is_told_before_anything_runs(
@@ -89,6 +89,16 @@ def test_wrong_usage_is_told_before_anything_runs(
     assert sentence in " ".join(answer.errors.split())
     assert without_traceback_of_ours(answer.errors)
     assert not list(answer.out.glob("profile-*")), "a wrong request leaves no folder"
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [("--steps", "a whole number"), ("--seconds", "a number"), ("--timeout", "a number")],
+)
+def test_limits_must_be_numbers(option: str, kind: str, hotlap: Callable[..., Answer]) -> None:
+    answer = hotlap("plain.py", options=(option, "soon"))
+    assert answer.code == 2
+    assert f"{option} is soon; it must be {kind}." in " ".join(answer.errors.split())
 
 
 @pytest.mark.parametrize("option", ["--steps", "--seconds", "--timeout"])

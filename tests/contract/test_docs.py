@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from hotlap import answers, comparisons, tunings
 from hotlap.api.tuning import TIMED
@@ -58,11 +59,29 @@ def options(verb: str) -> dict[str, Any]:
     }
 
 
+def named(verb: str) -> list[str]:
+    """Each option of a verb as it is typed, with the name of its value."""
+    command: Any = typer.main.get_command(app)
+    return [
+        f"{option.opts[-1]} {option.metavar or ''}".strip()
+        for option in command.commands[verb].params
+        if option.param_type_name == "option" and option.name != "help"
+    ]
+
+
 EVERY_OPTION = [(verb, name, default) for verb in VERBS for name, default in options(verb).items()]
 
 
 def page(verb: str) -> str:
     return (DOCS / f"{verb}.md").read_text()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_and_the_page_of_a_verb_name_its_options_alike(verb: str) -> None:
+    rows = re.findall(r"^\| `(--[^`]+)` \|", page(verb), flags=re.MULTILINE)
+    assert sorted(rows) == sorted(named(verb))
+    usage = CliRunner().invoke(app, [verb, "--help"]).output.splitlines()[0]
+    assert page(verb).splitlines()[3] == f"hotlap {usage[usage.index(verb) :]}"
 
 
 def shown(verb: str, name: str, default: Any) -> str:

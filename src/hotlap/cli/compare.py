@@ -11,8 +11,9 @@ import typer
 
 from hotlap import comparisons
 from hotlap.cli.console import deliver, show
-from hotlap.cli.options import Json
+from hotlap.cli.options import Json, one_of
 from hotlap.cli.profile import check_writable
+from hotlap.cli.verbs import Verb
 from hotlap.comparisons import Comparison
 from hotlap.errors import UsageError
 from hotlap.trials.folder import HOME
@@ -30,34 +31,35 @@ class Format(str, Enum):
 def register(app: typer.Typer) -> None:
     app.command(
         "compare",
-        help="Say what differs between two runs: profiles, tunings or studies.",
+        cls=Verb,
+        help="Say what differs between two runs: profiles, tunings or studies. BEFORE and AFTER "
+        "are folders of runs or files that --json wrote; without them the newest two in ./.hotlap "
+        "are taken, and without AFTER the newest of that kind.",
         short_help="Say what differs between two runs.",
     )(compare)
 
 
 def compare(
     before: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="BEFORE",
-            help="A run's folder, or a file --json wrote; without it the newest but one.",
-            show_default=False,
-        ),
+        Path | None, typer.Argument(metavar="[BEFORE]", hidden=True, show_default=False)
     ] = None,
     after: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="AFTER",
-            help="Another one of its kind; without it the newest in ./.hotlap.",
-            show_default=False,
-        ),
+        Path | None, typer.Argument(metavar="[AFTER]", hidden=True, show_default=False)
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", help="What to write.", case_sensitive=False)
+        Format,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What to write: text, markdown or json.",
+            parser=one_of("--format", Format),
+        ),
     ] = Format.text,
     output: Annotated[
         Path | None,
-        typer.Option(help="Write to this file instead of the terminal.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Write to FILE instead of the terminal.", show_default=False
+        ),
     ] = None,
     json: Json = None,
 ) -> None:

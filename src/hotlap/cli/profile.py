@@ -13,7 +13,17 @@ from rich.status import Status
 
 from hotlap import api, records, units
 from hotlap.cli.console import notices, show, stop_if_deserted, warn
-from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
+from hotlap.cli.options import (
+    BEFORE_THE_COMMAND,
+    COMMAND,
+    Command,
+    InPlace,
+    Json,
+    Out,
+    number,
+    whole,
+)
+from hotlap.cli.verbs import Verb
 from hotlap.errors import CommandFailed, Interrupted, UsageError
 from hotlap.reports import terminal
 
@@ -31,26 +41,40 @@ _STAGES = {
 def register(app: typer.Typer) -> None:
     app.command(
         "profile",
+        cls=Verb,
         context_settings=BEFORE_THE_COMMAND,
-        help="Run a training command as it is and show where its steps go.",
+        help=f"Run a training command as it is and show where its steps go. {COMMAND}",
         short_help="Show where every step of a training command goes.",
     )(profile)
 
 
 def profile(
-    command: Command,
+    command: Command = None,
     steps: Annotated[
-        int | None, typer.Option(help="Measure at most this many steps (2000).")
+        int | None,
+        typer.Option(metavar="N", parser=whole("--steps"), help="Measure at most N steps (2000)."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Measure at most this long (30).")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", parser=number("--seconds"), help="Measure at most S seconds (30)."
+        ),
+    ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Give up when no step comes for this many seconds (600).")
+        float | None,
+        typer.Option(
+            metavar="S",
+            parser=number("--timeout"),
+            help="Give up when no step comes for S seconds (600).",
+        ),
     ] = None,
     json: Json = None,
     out: Out = None,
     trace: Annotated[
         Path | None,
-        typer.Option(help="Write a few steps to this file, for Perfetto or TensorBoard."),
+        typer.Option(
+            metavar="FILE", help="Write a few steps to FILE, for Perfetto or TensorBoard."
+        ),
     ] = None,
     in_place: InPlace = False,
     keep: Annotated[
@@ -63,7 +87,7 @@ def profile(
     try:
         with live() as show:
             result = api.profile(
-                command,
+                command or [],
                 steps=steps,
                 seconds=seconds,
                 timeout=timeout,

@@ -13,7 +13,9 @@ from hotlap.answers import Answer
 from hotlap.api import results
 from hotlap.api.results import Result
 from hotlap.cli.console import deliver
+from hotlap.cli.options import one_of
 from hotlap.cli.profile import check_writable
+from hotlap.cli.verbs import Verb
 from hotlap.errors import UsageError
 from hotlap.records import Profile
 from hotlap.trials.folder import RunFolder
@@ -30,34 +32,40 @@ class Format(str, Enum):
 def register(app: typer.Typer) -> None:
     app.command(
         "report",
-        help="Write what a run found: a page to look at, Markdown, JSON or CSV.",
+        cls=Verb,
+        help="Write what a run found: a page to look at, Markdown, JSON or CSV. RUN is a run's "
+        "folder or a file that --json wrote; without it the newest run in ./.hotlap is taken.",
         short_help="Write what a run found as a page, Markdown, JSON or CSV.",
     )(report)
 
 
 def report(
     run: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RUN",
-            help="A run's folder, or a file --json wrote; without it the newest run in ./.hotlap.",
-            show_default=False,
-        ),
+        Path | None, typer.Argument(metavar="[RUN]", hidden=True, show_default=False)
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", help="What to write.", case_sensitive=False)
+        Format,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What to write: html, markdown, json or csv.",
+            parser=one_of("--format", Format),
+        ),
     ] = Format.html,
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Write to this file; otherwise the page goes into the run's folder, "
+            metavar="FILE",
+            help="Write to FILE; otherwise the page goes into the run's folder, "
             "all else to the terminal.",
             show_default=False,
         ),
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option("--json", help="Write the whole result to this file.", show_default=False),
+        typer.Option(
+            "--json", metavar="FILE", help="Write the whole result to FILE.", show_default=False
+        ),
     ] = None,
 ) -> None:
     for option, path in (("--output", output), ("--json", json)):

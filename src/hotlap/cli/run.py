@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotlap import api, records
-from hotlap.cli.options import BEFORE_THE_COMMAND, Command
+from hotlap.cli.options import BEFORE_THE_COMMAND, COMMAND, Command
 from hotlap.cli.profile import check_writable
+from hotlap.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from hotlap.api.running import Ran
@@ -23,20 +24,22 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     app.command(
         "run",
+        cls=Verb,
         context_settings=BEFORE_THE_COMMAND,
-        help="Train for real under a recipe: ./hotlap.toml, or the one named.",
+        help=f"Train for real under a recipe: ./hotlap.toml, or the one named. {COMMAND}",
         short_help="Train for real under a recipe.",
     )(run)
 
 
 def run(
-    command: Command,
+    command: Command = None,
     recipe: Annotated[
         str | None,  # a Path would make the empty one a dot
-        typer.Option(metavar="PATH", help="The recipe; without it ./hotlap.toml, or none."),
+        typer.Option(metavar="FILE", help="The recipe; without it ./hotlap.toml, or none."),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", help="Write what was applied to this file.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write what was applied to FILE."),
     ] = None,
 ) -> None:
     if json is not None:
@@ -44,7 +47,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # the command ignores what we do
             signal.signal(number, signal.SIG_DFL)  # handed on to the command while it runs
-    ran = api.run(command, recipe=recipe)
+    ran = api.run(command or [], recipe=recipe)
     if json is not None:
         records.write(encoder.dumps(_result(ran), indent=2).encode() + b"\n", json)
     print(said(ran), file=sys.stderr, flush=True)

@@ -13,8 +13,9 @@ from rich.text import Text
 from hotlap import answers, api
 from hotlap.answers import NOT_RUN, Answer, Column, Row
 from hotlap.cli.console import heeding_readers, results, show, warn, width
-from hotlap.cli.options import Json, Out
+from hotlap.cli.options import Json, Out, whole
 from hotlap.cli.profile import Live, check_writable, live
+from hotlap.cli.verbs import Verb
 from hotlap.errors import Interrupted, NothingMeasured, UsageError
 from hotlap.reports import study as report
 from hotlap.reports import wording
@@ -25,14 +26,16 @@ from hotlap.studies.study import Study
 def register(app: typer.Typer) -> None:
     app.command(
         "study",
-        help="Run one of the classic experiments on training and say what it shows.",
+        cls=Verb,
+        help="Run one of the classic experiments on training and say what it shows. NAME is one "
+        "of those that --list shows.",
         short_help="Run one of the classic experiments on training.",
     )(study)
 
 
 def study(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which one.", show_default=False)
+        str | None, typer.Argument(metavar="[NAME]", hidden=True, show_default=False)
     ] = None,
     list_them: Annotated[
         bool, typer.Option("--list", help="Show which studies there are, and exit.")
@@ -42,17 +45,32 @@ def study(
     ] = False,
     device: Annotated[
         str | None,
-        typer.Option(help="cpu or cuda; without it the GPU, if any.", show_default=False),
+        typer.Option(
+            metavar="DEVICE", help="cpu or cuda; without it the GPU, if any.", show_default=False
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="CIFAR-10 as a folder or archive of JPEGs; without it made images."),
+        typer.Option(
+            metavar="PATH",
+            help="CIFAR-10 as a folder or archive of JPEGs; without it made images.",
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of each training; without it the study's own.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            parser=whole("--epochs"),
+            help="Epochs of each training; without it the study's own.",
+        ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs of each row; without it the study's own.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            parser=whole("--seeds"),
+            help="Runs of each row; without it the study's own.",
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last such study that was stopped.")
@@ -68,7 +86,10 @@ def study(
     jobs: Annotated[
         int | None,
         typer.Option(
-            help="With --slurm: so many jobs at once; without it one.", show_default=False
+            metavar="N",
+            parser=whole("--jobs"),
+            help="With --slurm: so many jobs at once; without it one.",
+            show_default=False,
         ),
     ] = None,
     json: Json = None,

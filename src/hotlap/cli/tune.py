@@ -11,8 +11,18 @@ import typer
 
 from hotlap import api, recipes, tunings
 from hotlap.cli.console import heeding_readers, results, show, warn, width
-from hotlap.cli.options import BEFORE_THE_COMMAND, Command, InPlace, Json, Out
+from hotlap.cli.options import (
+    BEFORE_THE_COMMAND,
+    COMMAND,
+    Command,
+    InPlace,
+    Json,
+    Out,
+    number,
+    whole,
+)
 from hotlap.cli.profile import Live, check_writable, live
+from hotlap.cli.verbs import Verb
 from hotlap.errors import Interrupted, UsageError
 from hotlap.records import Profile
 from hotlap.reports import tuning as report
@@ -28,18 +38,25 @@ _BUDGET = re.compile(rf"^(?:{_NUMBER}h)?(?:{_NUMBER}m(?:in)?)?(?:{_NUMBER}s)?$|^
 def register(app: typer.Typer) -> None:
     app.command(
         "tune",
+        cls=Verb,
         context_settings=BEFORE_THE_COMMAND,
-        help="Find what makes a training command faster from outside, and prove it.",
+        help=f"Find what makes a training command faster from outside, and prove it. {COMMAND}",
         short_help="Try the known optimizations and prove which pay.",
     )(tune)
 
 
 def tune(
-    command: Command,
-    budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s, 1h30m.")] = "10m",
+    command: Command = None,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Time for the search: 10m, 90s, 1h30m.")
+    ] = "10m",
     steps_planned: Annotated[
         int | None,
-        typer.Option(help="Steps of the real training; then compiling has to pay within them."),
+        typer.Option(
+            metavar="N",
+            parser=whole("--steps-planned"),
+            help="Steps of the real training; then compiling has to pay within them.",
+        ),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Try only this (again for more).")
@@ -54,7 +71,9 @@ def tune(
             help="Allow one that changes what is learned: batch-size, gradient-accumulation.",
         ),
     ] = None,
-    goal: Annotated[str, typer.Option(help="speed, or memory for the smallest peak.")] = "speed",
+    goal: Annotated[
+        str, typer.Option(metavar="GOAL", help="speed, or memory for the smallest peak.")
+    ] = "speed",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last tuning of this command.")
     ] = False,
@@ -65,7 +84,12 @@ def tune(
         bool, typer.Option("--force", help="Write hotlap.toml even if there is one.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(help="Give a trial up when no step comes for this many seconds.")
+        float,
+        typer.Option(
+            metavar="S",
+            parser=number("--timeout"),
+            help="Give a trial up when no step comes for S seconds.",
+        ),
     ] = 300.0,
     json: Json = None,
     out: Out = None,
@@ -77,7 +101,7 @@ def tune(
         with live() as state:
             table = _Growing(state, goal)
             result = api.tune(
-                command,
+                command or [],
                 budget=seconds(budget),
                 steps_planned=steps_planned,
                 only=only or (),

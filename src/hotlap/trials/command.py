@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"\b(?!file:)[A-Za-z][\w+.-]*://[^\s'\",;]*")
 def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
     """A first word that ends in .py runs with this interpreter; anything else runs as typed."""
     if not command:
-        raise UsageError("No command was given. Say what to train: hotlap profile train.py")
+        raise UsageError("No command was given. Say what to train, as in train.py --epochs 90.")
     first, rest = command[0], list(command[1:])
     if not first.strip():
         raise UsageError("The first word of the command is empty. Is a variable of yours not set?")
