@@ -6,7 +6,13 @@ BIN := $(VENV)/bin
 MEASURING := tests/cli/test_tune.py tests/cli/test_verdicts.py
 STUDIES := tests/cli/test_study.py
 
-.PHONY: install lint unit test tests test-torch test-gpu slurm demo docs clean
+define apt
+	test -x $(1) || DEBIAN_FRONTEND=noninteractive timeout 180 sh -c \
+	'apt-get install --yes --no-install-recommends $(2) || \
+	{ apt-get update && apt-get install --yes --no-install-recommends $(2); }' >/dev/null 2>&1
+endef
+
+.PHONY: install lint unit test tests test-torch test-gpu browser slurm demo docs clean
 
 install: $(VENV)/.installed
 
@@ -25,16 +31,18 @@ lint: install
 unit: install
 	$(BIN)/pytest tests/unit tests/contract
 
+browser:  # a real one for tests/browser, which is skipped where there is none; as root, with apt
+	$(call apt,/usr/bin/chromium,chromium fonts-dejavu-core)
+
 slurm:  # a real one for tests/cli/test_slurm.py, which is skipped where there is none; as root, with apt
-	test -x /usr/sbin/slurmctld || DEBIAN_FRONTEND=noninteractive timeout 180 sh -c \
-	'apt-get install --yes --no-install-recommends slurm-wlm || \
-	{ apt-get update && apt-get install --yes --no-install-recommends slurm-wlm; }' >/dev/null 2>&1
+	$(call apt,/usr/sbin/slurmctld,slurm-wlm)
 
 test: lint
 	$(MAKE) tests
 
 tests:
 	$(BIN)/pytest -n 3 --dist worksteal tests/unit tests/contract
+	$(BIN)/pytest -n 2 tests/browser
 	$(BIN)/pytest -n 3 --dist worksteal tests/cli $(foreach file,$(MEASURING) $(STUDIES),--ignore $(file))
 	$(BIN)/pytest -n 2 --dist load --maxschedchunk 1 $(MEASURING)  # the long ones stand first
 	$(BIN)/pytest -n 2 --dist load --maxschedchunk 1 $(STUDIES)  # these take all cores they get

@@ -59,7 +59,7 @@ def figure(tuning: Tuning) -> Figure | None:
     }
     narrow = {
         "height": 96 + TALL_ROW * len(shown),
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 44},
+        "margin": {"l": 22, "r": 28, "t": 8, "b": 44},
         "yaxis": {"visible": False, "range": [0.6 - len(shown), 0.8], "fixedrange": True},
         "annotations": [
             one

@@ -29,13 +29,14 @@ def figure(picture: Picture) -> Figure:
     data = [_line(one, number, picture) for number, one in enumerate(picture.series)]
     if picture.kind == "bands":
         data = [*_bands(picture), *data]  # below all lines
+    across = _axis(picture.x, _values(picture, "x"), measured=True)
     layout: dict[str, Any] = {
         "height": 340 + _legend(picture),
-        "xaxis": _axis(picture.x, _values(picture, "x"), measured=True),
+        "xaxis": across,
         "yaxis": {**_axis(picture.y, _heights(picture)), "rangemode": "tozero"},
         "showlegend": len(picture.series) > 1,
     }
-    return Figure(data, layout, picture.words)
+    return Figure(data, layout, picture.words, {"xaxis": {**across, **_fewer(across)}})
 
 
 def _legend(picture: Picture) -> int:
@@ -99,6 +100,15 @@ def _axis(axis: Axis, values: list[Any], *, measured: bool = False) -> dict[str,
     elif any(isinstance(value, str) for value in values):
         made["type"] = "category"
     return made
+
+
+def _fewer(axis: dict[str, Any]) -> dict[str, Any]:
+    """Of its numbers those that have room on a telephone, where they are ours to choose."""
+    if "tickvals" not in axis:
+        return {}
+    kept = ticks.apart(axis["tickvals"], ticks.CLOSEST_ON_NARROW)
+    words = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
+    return {"tickvals": kept, "ticktext": [words[one] for one in kept]}
 
 
 def _ticks(known: list[float], *, measured: bool) -> list[float]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 ENOUGH = 4
 CLOSEST = 0.12  # of the axis: nearer to each other, two numbers of five digits touch
+CLOSEST_ON_NARROW = 0.2  # the same where the page is that of a telephone
 FACTORS = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5), (1, 1.5, 2, 3, 5, 7))  # from coarse to fine
 
 
@@ -29,11 +30,11 @@ def of_linear(low: float, high: float) -> list[float]:
     return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def apart(values: Sequence[float]) -> list[float]:
+def apart(values: Sequence[float], closest: float = CLOSEST) -> list[float]:
     """Those of a logarithmic axis that have room: each so far from the one before it."""
     if len(values) < 2:
         return list(values)
-    least = CLOSEST * math.log(values[-1] / values[0])
+    least = closest * math.log(values[-1] / values[0])
     kept = [values[0]]
     for one in values[1:]:
         if math.log(one / kept[-1]) >= least:

@@ -43,3 +43,9 @@ def test_measured_values_that_crowd_are_thinned_from_the_first_on():
 def test_large_numbers_are_said_in_millions():
     said = [ticks.worded(one) for one in (0.0005, 12.5, 25_000, 2.5e6)]
     assert said == ["0.0005", "12.5", "25,000", "2.5 M"]
+
+
+def test_a_telephone_gets_fewer_of_the_numbers_that_were_chosen() -> None:
+    batches = [64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0]
+    assert ticks.apart(batches) == batches
+    assert ticks.apart(batches, ticks.CLOSEST_ON_NARROW) == [64.0, 256.0, 1024.0, 4096.0]

@@ -1,4 +1,5 @@
-/* Draws the page's figures in the colours of its style sheet, and again when those change. */
+/* Draws the page's figures in the colours of its style sheet, and anew when those change: what Plotly keeps
+   of an axis that is gone, its margin, would push the rest aside. */
 (() => {
   "use strict";
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -24,7 +25,7 @@
 
   function laid(layout, width) {
     return {
-      margin: { l: 8, r: 8, t: 12, b: 40 },
+      margin: { l: 8, r: 28, t: 12, b: 40 }, /* half of the last number stands right of its tick */
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       hoverlabel: { bgcolor: "$raised", bordercolor: "$line", font: { color: "$ink", size: 13 } },
@@ -46,7 +47,7 @@
       const data = painted(figure.data, "", style);
       const own = !width && narrow.matches ? { ...figure.layout, ...figure.narrow } : figure.layout;
       const layout = painted(laid(own, width), "", style);
-      Plotly.react(place, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
+      Plotly.newPlot(place, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
     }
   }
 
