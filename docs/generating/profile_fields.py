@@ -253,5 +253,9 @@ SCRIPT = {
     "matmul_precision": "`torch.get_float32_matmul_precision()`.",
     "layers": "Class names of the modules in the trained models, with how many there are. The 40 "
     "most frequent.",
+    "exchange": "What `DistributedDataParallel` sends between ranks; null where no model is "
+    "wrapped in it. `bytes` of gradients, `per_step` (how many times a step), `backend`, `hook` "
+    "(whether the script has a communication hook), `views` (whether gradients are views of what "
+    "is sent).",
     "types": "Types of the trained parameters, with how many there are.",
 }

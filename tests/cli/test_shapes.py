@@ -16,6 +16,7 @@ PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "package/train.py": ("python", "-m", "package.train"),
     "ddp.py": ("torchrun", "--nproc-per-node", "2", "ddp.py"),
+    "ddp_exchange.py": ("torchrun", "--nproc-per-node", "2", "ddp_exchange.py"),
     "launch.sh": ("bash", "launch.sh"),
     "accelerate_loop.py": (
         *("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1"),
@@ -34,7 +35,7 @@ SHAPES = (
     *("ddp.py", "ddp_slow_rank.py", "launch.sh", "functional.py", "nested_batch.py"),
     *("swallow.py", "ignores_sigterm.py", "torch_func.py", "compiled_optimizer.py"),
     *("compiled_step.py", "activation_checkpoint.py", "step_in_backward.py", "nested_loader.py"),
-    *("uncollated.py", "by_hand_gradients.py", "rollouts.py"),
+    *("uncollated.py", "by_hand_gradients.py", "rollouts.py", "ddp_exchange.py"),
 )
 WITHOUT_LOADER = {
     *("no_loader.py", "generator.py", "swallow.py", "torch_func.py", "compiled_optimizer.py"),
@@ -113,6 +114,16 @@ def slowest_rank_is_named(answer: Answer, result: dict[str, Any]) -> None:
     assert result["verdict"]["bottleneck"] == "other"  # rank 1 sleeps in its own code
 
 
+def the_exchange_is_found_with_how_often_it_takes_place(
+    answer: Answer, result: dict[str, Any]
+) -> None:
+    assert result["verdict"]["bottleneck"] == "communication"
+    assert result["environment"]["script"]["exchange"]["per_step"] == 2.0
+    finding = next(found for found in result["findings"] if found["rule"] == "slow-exchange")
+    assert "gradients sent 2 times a step over gloo" in finding["evidence"]
+    assert "no_sync" in finding["advice"]
+
+
 def own_compiling_is_left_alone(answer: Answer, result: dict[str, Any]) -> None:
     assert result["startup"]["compile_seconds"] > 0
     assert result["models"] == ["OptimizedModule"]
@@ -128,6 +139,7 @@ MORE: dict[str, Callable[[Answer, dict[str, Any]], None]] = {
     "short.py": it_is_called_too_short_as_it_ends_by_itself,
     "by_hand.py": steps_counted_at_backward_are_said_so,
     "ddp_slow_rank.py": slowest_rank_is_named,
+    "ddp_exchange.py": the_exchange_is_found_with_how_often_it_takes_place,
     "compiled.py": own_compiling_is_left_alone,
     "evaluation.py": evaluation_is_no_step,
     "evaluation_train_mode.py": evaluation_is_no_step,

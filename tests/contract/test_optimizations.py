@@ -50,6 +50,10 @@ RECORDS = {
     "script": having(script=SCRIPT),
     "gpu": having(having(loading(workers=4, prefetch_factor=2)), **GPU, script=SCRIPT),
     "old gpu": having(**{**GPU, "capability": [6, 1]}, script=SCRIPT),
+    "several ranks": having(
+        **GPU, script={**SCRIPT, "exchange": {"bytes": 1 << 30, "hook": False}}
+    ),
+    "own hook": having(script={**SCRIPT, "exchange": {"hook": True, "views": True}}),
     "mixed precision": having(**GPU, script={**SCRIPT, "autocast": "float16", "scaler": True}),
     "half precision": having(
         replace(SAMPLE, optimizers=(replace(SAMPLE.optimizers[0], name="SGD"),)),

@@ -250,6 +250,21 @@ def slow_rank():
     return replace(HEALTHY, ranks=ranks)
 
 
+def slow_exchange():
+    ranks = tuple(
+        Rank(rank=rank, pid=rank + 1, steps=400, median_seconds=0.1, own_seconds=0.04)
+        for rank in range(4)
+    )
+    sent = {"bytes": GIB, "backend": "nccl", "hook": False, "views": False, "per_step": 1.0}
+    environment = {**HEALTHY.environment, "script": {"exchange": sent}}
+    kernels = replace(
+        HEALTHY.kernels,
+        communication_seconds=0.04,
+        device_seconds={"forward": 0.025, "backward": 0.025},
+    )
+    return replace(HEALTHY, ranks=ranks, environment=environment, kernels=kernels)
+
+
 def idle_wrapper():
     return replace(HEALTHY, models=("DataParallel",))
 
@@ -287,6 +302,7 @@ SICK = {
     "slow-model-code": slow_model_code,
     "slow-user-code": slow_user_code,
     "slow-rank": slow_rank,
+    "slow-exchange": slow_exchange,
     "idle-wrapper": idle_wrapper,
     "counted-at-backward": counted_at_backward,
     "written-in-place": written_in_place,

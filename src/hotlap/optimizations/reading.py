@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 NO_DEVICE = "training runs on the CPU"
+NO_EXCHANGE = "no DistributedDataParallel exchanges gradients"
 BY_HAND = "no optimizer steps, so it cannot be told which module is trained"
 FETCHING_BELOW = 0.5  # waiting for input that burns less CPU than this is waiting on storage
 EACH_STEP = 0.95  # of the steps
@@ -36,6 +37,12 @@ def capability(record: Record) -> tuple[int, int]:
 def script(record: Record) -> dict[str, Any]:
     """What the script does for speed by itself."""
     found = record.environment.get("script")
+    return found if isinstance(found, dict) else {}
+
+
+def exchange(record: Record) -> dict[str, Any]:
+    """What DistributedDataParallel sends between ranks; empty where nothing is wrapped in it."""
+    found = script(record).get("exchange")
     return found if isinstance(found, dict) else {}
 
 

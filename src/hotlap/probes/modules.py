@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hotlap.probes.exchanges import Exchanges
+
 if TYPE_CHECKING:
     from hotlap.probes.recorder import Recorder
 
@@ -62,12 +64,18 @@ class Roots:
         self._found: list[Any] = []  # weak references: a dropped model must be free to go
         self._makeup = Makeup([], {}, {})
         self.called = False
+        self.exchanges = Exchanges(torch)
 
     @property
     def modules(self) -> list[Any]:
         return [
             module for module in (reference() for reference in self._found) if module is not None
         ]
+
+    def call(self, module: Any) -> None:
+        """One of them is called to train."""
+        self.called = True
+        self.exchanges.called(module, self._recorder.steps)
 
     def names(self) -> list[str]:
         return _names(self.modules) or self._makeup.names

@@ -176,8 +176,8 @@ class Recorder:
                 self.passes.memory_probe.forward_ends()
 
     def _training_forward(self, module: Any, args: Any, kwargs: Any) -> None:
-        self.roots.called = True
         try:
+            self.roots.call(module)
             if not self._tally.uses_loader:
                 samples = samples_passed(args, kwargs, module)
                 self._tally.tell(
@@ -238,6 +238,7 @@ class Recorder:
             if "first_backward" not in self.times:
                 self.times["first_backward"] = time.time()
             self._disturbed |= self.roots.find_once()
+            self.roots.exchanges.passed_back(self.steps)
             if self.losses is not None and not self.finished:
                 self.losses.keep(tensors)
             if self.passes.memory_probe is not None:

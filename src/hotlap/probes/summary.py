@@ -70,7 +70,8 @@ def _losses(recorder: Recorder) -> list[float | None]:
 
 def _uses(recorder: Recorder) -> dict[str, Any]:
     try:
-        return recorder.uses.summary(recorder.torch, recorder.roots.makeup())
+        roots = recorder.roots
+        return recorder.uses.summary(recorder.torch, roots.makeup(), roots.exchanges.summary())
     except Exception as problem:  # a model whose own code does not like to be asked
         recorder.note("uses", problem)
         return {}

@@ -16,7 +16,9 @@ class Uses:
         self.scaler = False
         self.keeps_gradients = False  # zero_grad(set_to_none=False)
 
-    def summary(self, torch: Any, makeup: Makeup) -> dict[str, Any]:
+    def summary(
+        self, torch: Any, makeup: Makeup, exchange: dict[str, Any] | None
+    ) -> dict[str, Any]:
         return {
             "autocast": self.autocast,
             "scaler": self.scaler,
@@ -25,6 +27,7 @@ class Uses:
             "matmul_precision": torch.get_float32_matmul_precision(),
             "layers": makeup.layers,
             "types": makeup.types,
+            "exchange": exchange,
         }
 
 

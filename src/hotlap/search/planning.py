@@ -110,6 +110,7 @@ MEMORY_PROMISE = {
     "gradient-accumulation": 0.4,
     "activation-checkpointing": 0.4,
     "compile": 0.1,
+    "gradient-views": 0.1,
     "allocator": 0.05,
     "zero-grad-none": 0.05,
 }
