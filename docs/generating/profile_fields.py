@@ -257,5 +257,7 @@ SCRIPT = {
     "wrapped in it. `bytes` of gradients, `per_step` (how many times a step), `backend`, `hook` "
     "(whether the script has a communication hook), `views` (whether gradients are views of what "
     "is sent).",
+    "debugging": "What is on that is meant for debugging: `detect_anomaly`, with the file and line "
+    "that switched it on where that is known, and variables of the environment, with null.",
     "types": "Types of the trained parameters, with how many there are.",
 }

@@ -242,6 +242,11 @@ def slow_model_code():
     return replace(HEALTHY, kernels=kernels, lines={"forward": (line,)})
 
 
+def debugging_left_on():
+    script = {"debugging": {"detect_anomaly": ["/home/user/train.py", 12]}}
+    return replace(HEALTHY, environment={**HEALTHY.environment, "script": script})
+
+
 def slow_rank():
     ranks = tuple(
         Rank(rank=rank, pid=rank + 1, steps=400, median_seconds=0.1, own_seconds=own)
@@ -291,6 +296,7 @@ SICK = {
     "too-short": too_short,
     "busy-machine": busy_machine,
     "unsettled-timing": unsettled_timing,
+    "debugging-left-on": debugging_left_on,
     "slow-input": slow_input,
     "loader-restart": loader_restart,
     "small-shared-memory": small_shared_memory,

@@ -23,6 +23,7 @@ from hotlap.optimizations.sample_cache import FOLDER_VARIABLE
 from hotlap.recipes import Recipe, check_names
 from hotlap.records import Profile
 from hotlap.reports import html
+from hotlap.rules import WITH_A_TUNING
 from hotlap.search import comparing
 from hotlap.search.book import Request
 from hotlap.search.planning import Choice, Plan, plan
@@ -224,9 +225,7 @@ def _conclude(
         summary=outcome.sentence(found, noise, request.choice.goal, interrupted=interrupted),
         complete=not interrupted,
         notes=tuple(
-            finding.summary
-            for finding in baseline.findings
-            if finding.rule in ("busy-machine", "unsettled-timing", "too-short")
+            finding.summary for finding in baseline.findings if finding.rule in WITH_A_TUNING
         ),
         baseline_runs=tuple(runs),
     )

@@ -235,10 +235,10 @@ class Recorder:
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
-            if "first_backward" not in self.times:
-                self.times["first_backward"] = time.time()
+            self.times.setdefault("first_backward", time.time())
             self._disturbed |= self.roots.find_once()
             self.roots.exchanges.passed_back(self.steps)
+            self.uses.anomalies = self.torch.is_anomaly_enabled()
             if self.losses is not None and not self.finished:
                 self.losses.keep(tensors)
             if self.passes.memory_probe is not None:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
+
+from hotlap.probes import places
 
 if TYPE_CHECKING:
     from hotlap.probes.modules import Makeup
     from hotlap.probes.recorder import Recorder
+
+Place = tuple[str, int, str] | None
+ANOMALIES = "detect_anomaly"  # in the record
+VARIABLES = {
+    "CUDA_LAUNCH_BLOCKING": "1",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+    "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
+}
 
 
 class Uses:
@@ -15,6 +26,8 @@ class Uses:
         self.autocast: str | None = None  # the type it computes in
         self.scaler = False
         self.keeps_gradients = False  # zero_grad(set_to_none=False)
+        self.anomalies = False  # whether the last backward pass looked for them
+        self.anomalies_at: Place = None
 
     def summary(
         self, torch: Any, makeup: Makeup, exchange: dict[str, Any] | None
@@ -28,7 +41,17 @@ class Uses:
             "layers": makeup.layers,
             "types": makeup.types,
             "exchange": exchange,
+            "debugging": self._debugging(),
         }
+
+    def _debugging(self) -> dict[str, list[Any] | None]:
+        """What is on for debugging and slows training down, by the line that switched it on."""
+        found: dict[str, list[Any] | None] = {
+            name: None for name, value in VARIABLES.items() if os.environ.get(name) == value
+        }
+        if self.anomalies:
+            found[ANOMALIES] = list(self.anomalies_at[:2]) if self.anomalies_at else None
+        return found
 
 
 def install(torch: Any, recorder: Recorder) -> None:
@@ -52,3 +75,18 @@ def install(torch: Any, recorder: Recorder) -> None:
         recorder.uses.scaler |= bool(self.is_enabled())
 
     scaler.__init__ = init_scaler
+    anomalies = torch.autograd.anomaly_mode
+    # Where the one is made torch warns of it, with the script's line: that must stay the script's.
+    _watch_anomalies(anomalies.detect_anomaly, "__enter__", recorder)
+    _watch_anomalies(anomalies.set_detect_anomaly, "__init__", recorder)
+
+
+def _watch_anomalies(kind: Any, name: str, recorder: Recorder) -> None:
+    plain = getattr(kind, name)
+
+    @functools.wraps(plain)
+    def switch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.uses.anomalies_at = places.here(2)
+        return plain(self, *args, **kwargs)
+
+    setattr(kind, name, switch)

@@ -16,6 +16,7 @@ from hotlap import tunings, units
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
 from hotlap.reports import facts, rows, wording
+from hotlap.rules import WITH_A_TUNING
 from hotlap.tunings import Guard, Part, Speedup, Trial, Tuning, Winner
 
 STYLES = {
@@ -56,7 +57,7 @@ def intro(profile: Profile) -> RenderableType:
     warnings = [
         Text(f"! {finding.summary} ({finding.evidence})", style="yellow")
         for finding in profile.findings
-        if finding.rule in ("busy-machine", "unsettled-timing", "too-short")
+        if finding.rule in WITH_A_TUNING
     ]
     verdict = Text(profile.verdict.sentence, style="bold")
     return Padding(Group(title, verdict, figures, *warnings), (1, 1, 1, 2), expand=False)

@@ -13,6 +13,7 @@ from hotlap.records import Finding, Record, Verdict, as_told
 from hotlap.rules import (
     busy_machine,
     counted_at_backward,
+    debugging_left_on,
     discarded_writes,
     heavy_optimizer,
     host_waits,
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (  # what stands in the way of the numbers, then the c
     too_short,
     busy_machine,
     unsettled_timing,
+    debugging_left_on,
     slow_input,
     loader_restart,
     small_shared_memory,
@@ -64,6 +66,9 @@ RULES: tuple[Rule, ...] = (  # what stands in the way of the numbers, then the c
     discarded_writes,
     left_running,
 )
+
+# What the figures of a tuning have to be read with.
+WITH_A_TUNING = ("busy-machine", "unsettled-timing", "too-short", "debugging-left-on")
 
 
 def find(record: Record, verdict: Verdict) -> tuple[Finding, ...]:
