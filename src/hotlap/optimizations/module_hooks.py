@@ -29,7 +29,7 @@ def changes(torch: Any) -> Callable[[], tuple[int, int]]:
 
 def unseen(torch: Any) -> bool:
     """Whether there are hooks of all modules, and a compiler (torch 2.4's) leaves them out."""
-    if getattr(torch._dynamo.config, "inline_inbuilt_nn_modules", True):
+    if not torch.__version__.startswith("2.4."):  # asking for the setting itself is warned of
         return False
     return any(getattr(torch.nn.modules.module, "_global" + kind) for kind in KINDS)
 

@@ -10,6 +10,7 @@ COUNTED = """
 from hotlap.optimizations import named
 
 warnings.simplefilter("default")  # torch's compiler warns of what it does itself
+warnings.filterwarnings("error", module="hotlap")  # but not of what is done here
 compilations, runs = [], []
 
 def backend(graph, inputs, **kwargs):  # counts, and runs the graph as it is
