@@ -29,7 +29,7 @@ from torch import nn
 
 from hotlap.models.gradients import Gradients, refuse_others
 from hotlap.models.hooking import Written
-from hotlap.models.proving import HALF_PRECISION, Proof, Turns, provable
+from hotlap.models.proving import HALF_PRECISION, Proof, Turns, captured, provable
 from hotlap.models.repeating import (
     Conditions,
     Randomness,
@@ -122,6 +122,8 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
             )
         if torch._C._are_functorch_transforms_active():
             raise RuntimeError(f"torch.func's transforms cannot go through {KEEPING}")
+        if captured(x):
+            raise RuntimeError(f"a CUDA graph cannot be captured of the training of {KEEPING}")
         proof = Proof() if self._turns.next() and provable(x) else None
         y: torch.Tensor = _Walk.apply(list(self), proof, x.narrow(0, 0, 0).sum(), x, *parameters)
         return y
