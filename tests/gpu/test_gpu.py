@@ -84,3 +84,13 @@ def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
     assert any(one["name"] == "hotlap::backward" for one in found)
     steps = [one for one in found if one["name"].startswith("ProfilerStep#")]
     assert len({one["name"] for one in steps}) == len(steps) >= 1
+
+
+def test_memory_of_torchs_other_allocator_is_measured(hotlap: Callable[..., Answer]) -> None:
+    other = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    answer = hotlap("cuda_amp.py", options=("--seconds", "4"), **other)
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert answer.result["problems"] == []
+    memory = answer.result["memory"]
+    assert memory["reserved_bytes"] >= memory["peak_bytes"] > memory["parameters_bytes"] > 0
