@@ -34,6 +34,7 @@ from hotlap.models.repeating import (
     Conditions,
     Randomness,
     nothing_from_numpy,
+    without_cached_casts,
     without_cached_parametrizations,
     without_hooks,
 )
@@ -264,7 +265,12 @@ def _run_once(
 ) -> tuple[torch.Tensor, list[tuple[Conditions, Conditions]]]:
     """The forward pass, keeping nothing but the conditions it ran under."""
     kept = []
-    with torch.no_grad(), nothing_from_numpy(), without_cached_parametrizations():
+    with (
+        torch.no_grad(),
+        nothing_from_numpy(),
+        without_cached_casts(),
+        without_cached_parametrizations(),
+    ):
         first, second = _own_halves(x)
         modules = (one for block in blocks for one in block.modules())
         randomness = Randomness(x.device, own_generators(modules))
