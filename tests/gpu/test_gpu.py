@@ -73,6 +73,18 @@ def test_a_step_captured_in_a_cuda_graph_is_not_disturbed(hotlap: Callable[..., 
     assert answer.result["problems"] == []
 
 
+def test_copies_on_a_stream_of_their_own_take_nothing_of_the_step(
+    hotlap: Callable[..., Answer],
+) -> None:
+    result = profile(hotlap, "cuda_prefetch.py")
+    assert result["problems"] == []
+    assert result["step"]["samples"] == float(expected("cuda_prefetch.py")["samples"])
+    step = result["step"]["median_seconds"]
+    seconds = {name: phase["seconds"] or 0.0 for name, phase in result["phases"].items()}
+    assert min(seconds.values()) >= -0.02 * step, seconds
+    assert seconds["transfer"] < 0.05 * step, seconds
+
+
 def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
     hotlap: Callable[..., Answer], tmp_path: Path
 ) -> None:
