@@ -38,6 +38,14 @@ class Events:
         self._record(event, self._stream)
         return event
 
+    def is_elsewhere(self) -> bool:
+        """Whether another stream is current than the one that trained last."""
+        return bool(self._current(self._index) != self._key)
+
+    def trains_on(self, stream: Any) -> bool:
+        """None is the current one."""
+        return not self.is_elsewhere() if stream is None else bool(stream == self._stream)
+
     def release(self) -> None:
         """The window has been read: its events may be recorded again."""
         self._free += self._used

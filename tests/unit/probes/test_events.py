@@ -45,6 +45,9 @@ class Device:
     def work(self, took):
         self._free[self._now] = self._done(self._now) + took
 
+    def wait_for(self, stream):
+        self._free[self._now] = max(self._done(self._now), self._free[stream])
+
     @contextmanager
     def stream(self, stream):
         before, self._now = self._now, stream
@@ -70,8 +73,12 @@ def device(clock):
 
 
 @pytest.fixture
-def timeline(clock, device):
-    events = Events(device, SimpleNamespace(index=0))
+def events(device):
+    return Events(device, SimpleNamespace(index=0))
+
+
+@pytest.fixture
+def timeline(clock, events):
     return Timeline(clock, events, beside=events.beside)
 
 
@@ -111,6 +118,19 @@ def test_what_is_fetched_and_copied_beside_the_training_takes_none_of_it(timelin
     assert of_the_last(timeline) == {FORWARD: 3, BACKWARD: 5, OPTIMIZER: 1}
 
 
+def test_what_the_training_waits_for_on_the_device_is_transfer(timeline, clock, device):
+    """As doors to the waiting mark it: a copy of 20 ms beside 9 ms of training."""
+    for _ in range(5):
+        timeline.enter(TRANSFER)
+        device.wait_for(SIDE)
+        timeline.leave(TRANSFER)
+        issue(timeline, clock, device, TRANSFER, host=1, took=20, stream=SIDE)
+        issue(timeline, clock, device, FORWARD, host=0, took=8)
+        issue(timeline, clock, device, OPTIMIZER, host=0, took=1)
+        timeline.boundary()
+    assert of_the_last(timeline) == {TRANSFER: 11, FORWARD: 8, OPTIMIZER: 1}
+
+
 def test_copies_made_ahead_count_as_far_as_the_device_runs_dry(timeline, clock, device):
     step(timeline, clock, device, ahead=SIDE)
     clock.pass_(20)
@@ -118,3 +138,17 @@ def test_copies_made_ahead_count_as_far_as_the_device_runs_dry(timeline, clock, 
     step(timeline, clock, device, ahead=SIDE)
     expected = {INPUT: 1, OTHER: 1, TRANSFER: 1, FORWARD: 3, BACKWARD: 5, OPTIMIZER: 1}
     assert of_the_last(timeline) == expected
+
+
+def test_where_training_takes_place_is_where_it_did_last(events, device):
+    with device.stream(SIDE):
+        events()
+    assert events.trains_on(SIDE)
+    assert not events.trains_on(None)
+    assert events.is_elsewhere()
+    events.beside()
+    assert events.is_elsewhere()
+    events()
+    assert events.trains_on(None)
+    assert not events.trains_on(SIDE)
+    assert not events.is_elsewhere()
