@@ -157,6 +157,19 @@ def test_blocks_that_are_computed_again_learn_the_same_in_less_memory(train: Cal
     assert run.told["peak"] < 0.5 * plain["peak"]
 
 
+@pytest.mark.parametrize("more", [("precision-bf16", "channels-last"), ("precision-fp16",)])
+def test_they_do_so_beside_other_optimizations(train: Callable, more: tuple[str, ...]) -> None:
+    others: dict[str, Any] = {name: {} for name in more}
+    plain = train(others, BLOCKS).told
+    run = train({"activation-checkpointing": {"every": 2}, **others}, BLOCKS)
+    assert {one["status"] for one in run.done.values()} == {"applied"}
+    assert run.done["activation-checkpointing"]["detail"] == "8 Unit"
+    assert "until" not in run.done["activation-checkpointing"]
+    assert run.told["losses"] == pytest.approx(plain["losses"], rel=1e-3)
+    assert run.told["counted"] == 6
+    assert run.told["peak"] < plain["peak"]
+
+
 CAPTURED = f"""{UNIT}
 model = nn.Sequential(nn.Conv2d(3, 32, 1), *[Unit() for _ in range(4)]).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
