@@ -153,7 +153,12 @@ def seconds_of(marks: list[Mark]) -> list[float]:
     first = marks[0]
     if first[2] is None:
         return [(mark[1] - first[1]) * 1e-9 for mark in marks]
-    return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
+    try:
+        return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
+    except RuntimeError:  # others are on another stream, which the last one's does not wait for
+        for _, _, event in marks:
+            event.synchronize()
+        return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
 
 
 def split(marks: list[Mark]) -> list[dict[str, float]]:
