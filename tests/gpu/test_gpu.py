@@ -73,6 +73,18 @@ def test_a_step_captured_in_a_cuda_graph_is_not_disturbed(hotlap: Callable[..., 
     assert answer.result["problems"] == []
 
 
+def test_copies_on_a_stream_of_their_own_take_nothing_of_the_step(
+    hotlap: Callable[..., Answer],
+) -> None:
+    result = profile(hotlap, "cuda_prefetch.py")
+    assert result["problems"] == []
+    assert result["step"]["samples"] == float(expected("cuda_prefetch.py")["samples"])
+    step = result["step"]["median_seconds"]
+    seconds = {name: phase["seconds"] or 0.0 for name, phase in result["phases"].items()}
+    assert min(seconds.values()) >= -0.02 * step, seconds
+    assert seconds["transfer"] < 0.05 * step, seconds
+
+
 def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
     hotlap: Callable[..., Answer], tmp_path: Path
 ) -> None:
@@ -84,3 +96,13 @@ def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
     assert any(one["name"] == "hotlap::backward" for one in found)
     steps = [one for one in found if one["name"].startswith("ProfilerStep#")]
     assert len({one["name"] for one in steps}) == len(steps) >= 1
+
+
+def test_memory_of_torchs_other_allocator_is_measured(hotlap: Callable[..., Answer]) -> None:
+    other = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    answer = hotlap("cuda_amp.py", options=("--seconds", "4"), **other)
+    assert answer.code == 0, answer.errors
+    assert answer.result is not None
+    assert answer.result["problems"] == []
+    memory = answer.result["memory"]
+    assert memory["reserved_bytes"] >= memory["peak_bytes"] > memory["parameters_bytes"] > 0

@@ -116,7 +116,7 @@ def check(run: Any, plain: dict[str, Any], recipe: dict[str, Any]) -> None:
     assert run.told["evaluated"] == pytest.approx(plain["evaluated"], rel=0.2)
 
 
-BLOCKS = """
+UNIT = """
 class Unit(nn.Module):
     def __init__(self):
         super().__init__()
@@ -129,6 +129,8 @@ class Unit(nn.Module):
         return x + self.body(x)
 
 torch.manual_seed(0)
+"""
+BLOCKS = f"""{UNIT}
 torch.backends.cudnn.deterministic = True
 model = nn.Sequential(nn.Conv2d(3, 32, 1), *[Unit() for _ in range(16)]).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -153,3 +155,52 @@ def test_blocks_that_are_computed_again_learn_the_same_in_less_memory(train: Cal
     assert run.told["losses"] == pytest.approx(plain["losses"], rel=1e-5)
     assert run.told["counted"] == 6
     assert run.told["peak"] < 0.5 * plain["peak"]
+
+
+@pytest.mark.parametrize("more", [("precision-bf16", "channels-last"), ("precision-fp16",)])
+def test_they_do_so_beside_other_optimizations(train: Callable, more: tuple[str, ...]) -> None:
+    others: dict[str, Any] = {name: {} for name in more}
+    plain = train(others, BLOCKS).told
+    run = train({"activation-checkpointing": {"every": 2}, **others}, BLOCKS)
+    assert {one["status"] for one in run.done.values()} == {"applied"}
+    assert run.done["activation-checkpointing"]["detail"] == "8 Unit"
+    assert "until" not in run.done["activation-checkpointing"]
+    assert run.told["losses"] == pytest.approx(plain["losses"], rel=1e-3)
+    assert run.told["counted"] == 6
+    assert run.told["peak"] < plain["peak"]
+
+
+CAPTURED = f"""{UNIT}
+model = nn.Sequential(nn.Conv2d(3, 32, 1), *[Unit() for _ in range(4)]).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x = torch.randn(32, 3, 16, 16, device="cuda")
+
+def step():
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(5):
+        step()
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    loss = step()
+losses = []
+for _ in range(30):
+    graph.replay()
+    losses.append(loss.item())
+told["losses"] = losses
+"""
+
+
+def test_a_step_that_is_captured_by_hand_keeps_its_activations(train: Callable) -> None:
+    run = train({"activation-checkpointing": {}}, CAPTURED)
+    assert run.done["activation-checkpointing"]["detail"] == "4 Unit"
+    assert "CUDA graph" in run.done["activation-checkpointing"]["until"]
+    assert run.told["losses"][-1] < run.told["losses"][0]

@@ -61,3 +61,21 @@ def test_what_is_kept_does_not_grow_with_depth(dropout):
         kept.append(torch.cuda.memory_allocated() - before)
         del y
     assert kept[0] == kept[1]
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+def test_a_graph_of_its_training_is_refused_and_one_of_its_evaluation_works():
+    _, model = both(0.0, torch.float32)
+    x = torch.randn(4, 32, 8, 8, device="cuda")
+    trained(model, x)
+    refused = pytest.raises(RuntimeError, match="CUDA graph cannot be captured")
+    with refused, torch.cuda.graph(torch.cuda.CUDAGraph()):
+        model(x)
+    model.eval()
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        expected = model(x)
+        with torch.cuda.graph(graph):
+            found = model(x)
+    graph.replay()
+    torch.testing.assert_close(found, expected, rtol=0.01, atol=0.01)

@@ -35,10 +35,13 @@ class Turns:
 
 
 def provable(x: torch.Tensor) -> bool:
-    """Whether numbers can be looked at: not without data, nor while a CUDA graph is captured."""
-    if x.is_meta or type(x).__name__ == "FakeTensor":
-        return False
-    return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+    """Whether there are numbers to look at."""
+    return not (x.is_meta or type(x).__name__ == "FakeTensor")
+
+
+def captured(x: torch.Tensor) -> bool:
+    """Whether this goes into a CUDA graph: there no generator tells its state, nor takes one."""
+    return bool(x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 class Proof:

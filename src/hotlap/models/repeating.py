@@ -245,6 +245,17 @@ def without_cached_parametrizations() -> Iterator[None]:
 
 
 @contextmanager
+def without_cached_casts() -> Iterator[None]:
+    """Before 2.10, torch's autocast used a weight it had cast without gradients with them, too."""
+    kept = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(kept)
+
+
+@contextmanager
 def without_hooks(parameters: list[torch.Tensor]) -> Iterator[None]:
     """Hooks on parameters run once, when their whole gradient is there."""
     set_aside: list[tuple[dict[Any, Any], dict[Any, Any]]] = []

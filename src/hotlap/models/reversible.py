@@ -29,11 +29,12 @@ from torch import nn
 
 from hotlap.models.gradients import Gradients, refuse_others
 from hotlap.models.hooking import Written
-from hotlap.models.proving import HALF_PRECISION, Proof, Turns, provable
+from hotlap.models.proving import HALF_PRECISION, Proof, Turns, captured, provable
 from hotlap.models.repeating import (
     Conditions,
     Randomness,
     nothing_from_numpy,
+    without_cached_casts,
     without_cached_parametrizations,
     without_hooks,
 )
@@ -122,6 +123,8 @@ class ReversibleSequential(nn.Sequential):  # type: ignore[misc]
             )
         if torch._C._are_functorch_transforms_active():
             raise RuntimeError(f"torch.func's transforms cannot go through {KEEPING}")
+        if captured(x):
+            raise RuntimeError(f"a CUDA graph cannot be captured of the training of {KEEPING}")
         proof = Proof() if self._turns.next() and provable(x) else None
         y: torch.Tensor = _Walk.apply(list(self), proof, x.narrow(0, 0, 0).sum(), x, *parameters)
         return y
@@ -262,7 +265,12 @@ def _run_once(
 ) -> tuple[torch.Tensor, list[tuple[Conditions, Conditions]]]:
     """The forward pass, keeping nothing but the conditions it ran under."""
     kept = []
-    with torch.no_grad(), nothing_from_numpy(), without_cached_parametrizations():
+    with (
+        torch.no_grad(),
+        nothing_from_numpy(),
+        without_cached_casts(),
+        without_cached_parametrizations(),
+    ):
         first, second = _own_halves(x)
         modules = (one for block in blocks for one in block.modules())
         randomness = Randomness(x.device, own_generators(modules))

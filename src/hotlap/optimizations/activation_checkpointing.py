@@ -22,9 +22,9 @@ what to keep.
 A block that does something else when it runs again (it draws from numpy, or counts outside of
 itself) is left as it is, and so is one with hooks, which would be called twice. All of a model is
 left as it is where the script takes gradients of gradients, where a part is scripted by torch.jit,
-and where it is sharded over processes or copied to several devices by DataParallel. A block that
-writes into its own input or changes a large buffer ends the trial with that reason. What a block
-prints or counts elsewhere it does twice.
+where it is sharded over processes or copied to several devices by DataParallel, and from where the
+script captures a CUDA graph of it. A block that writes into its own input or changes a large buffer
+ends the trial with that reason. What a block prints or counts elsewhere it does twice.
 
 ## By hand
 One line for each block, if it has no BatchNorm.
@@ -64,6 +64,7 @@ NO_BLOCKS = "{} is not made of blocks that repeat"
 HOOKED = "its blocks have hooks, which would be called twice"
 SECOND = "the script takes gradients of gradients{}"
 WRITES = "{} writes into its own input, which it would need for its second run"
+CAPTURED = "the script captures a CUDA graph, in which random numbers cannot be drawn again"
 OTHERWISE = "{} does something else when it runs again with the same input"
 
 
@@ -180,11 +181,12 @@ class Checkpointed:
     """The call of one block."""
 
     def __init__(self, training: Training, module: Any, plain: Call) -> None:
-        from hotlap.models.proving import Turns
+        from hotlap.models.proving import Turns, captured
 
         self._training, self._torch = training, training.torch
         self._module, self._plain = module, plain
         self._transforming = functorch.inside(training.torch)
+        self._captured = captured
         self._turns = Turns()
         self._generators: list[Any] = []
         self._off = False
@@ -196,7 +198,15 @@ class Checkpointed:
         given = list(nests.tensors(torch, (args, kwargs)))
         if not given or self._transforming() or torch.jit.is_tracing() or _hooked(self._module):
             return self._plain(*args, **kwargs)
+        if any(map(self._captured, given)):
+            return self._leave(CAPTURED, args, kwargs)
         return self._run(given, args, kwargs)
+
+    def _leave(self, why: str, args: Any, kwargs: Any) -> Any:
+        """From here on activations are kept: what it does now is what is learned from."""
+        self._off = True
+        self._training.ended(NAME, why)
+        return self._plain(*args, **kwargs)
 
     def _run(self, given: list[Any], args: Any, kwargs: Any) -> Any:
         from torch.utils.checkpoint import checkpoint
@@ -218,11 +228,8 @@ class Checkpointed:
         proven = not looks or not again.provable
         if not asked.drew_from_numpy and (proven or self._same(again, made, args, kwargs)):
             return made
-        self._off = True
-        name = type(self._module).__name__
-        self._training.ended(NAME, OTHERWISE.format(name))
-        with again.as_it_was():  # with activations kept, what it does now is what is learned from
-            return self._plain(*args, **kwargs)
+        with again.as_it_was():
+            return self._leave(OTHERWISE.format(type(self._module).__name__), args, kwargs)
 
     def _same(self, again: _Again, made: Any, args: Any, kwargs: Any) -> bool:
         torch = self._torch

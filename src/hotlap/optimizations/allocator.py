@@ -1,8 +1,9 @@
 """Another memory allocator: growing segments on a GPU, jemalloc or tcmalloc on a CPU.
 
 ## What it does
-Sets the environment the command starts with: `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`,
-or `LD_PRELOAD` of an allocator that is installed on this machine.
+Sets the environment the command starts with: `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`
+(or `PYTORCH_ALLOC_CONF`, where you use that), or `LD_PRELOAD` of an allocator that is installed on
+this machine.
 
 ## Why it helps
 On a GPU less memory is lost to fragments. On a CPU the system's allocator gives large blocks back
@@ -37,7 +38,8 @@ _LIBRARIES = {
     "tcmalloc": ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so"),
 }
 _PLACES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu")
-_VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
+_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # torch reads the first that is set
+_PRELOAD = "LD_PRELOAD"
 
 
 def find(kind: str) -> str | None:
@@ -71,13 +73,14 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 def environment(settings: dict[str, Any], plain: dict[str, str]) -> dict[str, str]:
     kind = settings.get("kind", "expandable-segments")
     if kind == "expandable-segments":
-        before = plain.get(_VARIABLE)
-        return {_VARIABLE: f"{before},expandable_segments:True" if before else _EXPANDABLE}
+        name = next((one for one in _VARIABLES if plain.get(one)), _VARIABLES[0])
+        before = plain.get(name)
+        return {name: f"{before},{_EXPANDABLE}" if before else _EXPANDABLE}
     library = find(kind)
     if library is None:
         return {}
-    before = plain.get("LD_PRELOAD")
-    return {"LD_PRELOAD": f"{library}:{before}" if before else library}
+    before = plain.get(_PRELOAD)
+    return {_PRELOAD: f"{library}:{before}" if before else library}
 
 
 _EXPANDABLE = "expandable_segments:True"
@@ -85,7 +88,7 @@ _EXPANDABLE = "expandable_segments:True"
 
 def by_hand(settings: dict[str, Any]) -> str:
     kind = settings.get("kind", "expandable-segments")
-    made = environment(settings, {}) or {"LD_PRELOAD": _LIBRARIES[kind][0]}
+    made = environment(settings, {}) or {_PRELOAD: _LIBRARIES[kind][0]}
     return "\n".join(f"export {name}={value}" for name, value in made.items())
 
 
@@ -93,8 +96,8 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     import os
 
     kind = settings.get("kind", "expandable-segments")
-    wanted = environment(settings, {})
-    if wanted and all(value in os.environ.get(name, "") for name, value in wanted.items()):
+    wanted = next(iter(environment(settings, {}).values()), None)
+    if wanted and any(wanted in os.environ.get(name, "") for name in (*_VARIABLES, _PRELOAD)):
         training.applied(NAME, kind)
     else:
         training.refused(NAME, f"{kind} is not installed here")

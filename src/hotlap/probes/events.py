@@ -26,10 +26,25 @@ class Events:
         key = self._current(self._index)
         if key != self._key:  # making a stream's object anew each time would be felt
             self._key, self._stream = key, self._torch.cuda.current_stream(self._device)
+        return self.beside()
+
+    def beside(self) -> Any:
+        """Where training was last, also if another stream is current: batches are copied ahead
+        there, beside the training, and what is recorded there does not tell when it goes on."""
+        if self._stream is None:
+            return self()
         event = self._free.pop() if self._free else self._torch.cuda.Event(enable_timing=True)
         self._used.append(event)
         self._record(event, self._stream)
         return event
+
+    def is_elsewhere(self) -> bool:
+        """Whether another stream is current than the one that trained last."""
+        return bool(self._current(self._index) != self._key)
+
+    def trains_on(self, stream: Any) -> bool:
+        """None is the current one."""
+        return not self.is_elsewhere() if stream is None else bool(stream == self._stream)
 
     def release(self) -> None:
         """The window has been read: its events may be recorded again."""

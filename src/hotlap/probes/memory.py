@@ -102,6 +102,13 @@ def kept_by_graphs(segments: list[dict[str, Any]], device: int) -> int:
     )
 
 
+def _segments(cuda: Any) -> list[dict[str, Any]]:
+    try:
+        return list(cuda.memory_snapshot())
+    except RuntimeError:  # torch's other allocator (backend:cudaMallocAsync) has none to tell of
+        return []
+
+
 class MemoryProbe:
     """Two full warm steps: reset the peak, let them run, read what they took.
 
@@ -166,7 +173,7 @@ class MemoryProbe:
         if self._device is not None:
             cuda = self._torch.cuda
             reserved = cuda.max_memory_reserved(self._device)
-            kept = kept_by_graphs(cuda.memory_snapshot(), self._device.index or 0)
+            kept = kept_by_graphs(_segments(cuda), self._device.index or 0)
             peak = min(reserved, cuda.max_memory_allocated(self._device) + kept)
         else:
             alone = process_peak()

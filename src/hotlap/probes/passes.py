@@ -56,11 +56,12 @@ class Passes:
     def begin(self, device: Any, thread: int) -> None:
         """The first step has been seen: now the device and the training thread are known."""
         self._device = device
-        capturing = None
+        capturing = beside = None
         if device is not None:
             self.events = Events(self._torch, device)
-            capturing = self._torch._C._cuda_isCurrentStreamCapturing
-        self.timeline = Timeline(time.perf_counter_ns, self.events, thread, capturing)
+            capturing, beside = self._torch._C._cuda_isCurrentStreamCapturing, self.events.beside
+        clock = time.perf_counter_ns
+        self.timeline = Timeline(clock, self.events, thread, capturing, beside=beside)
         self.sampler = Sampler(thread, lambda: self.timeline.now)
         self._opened = time.time()
         self._mark(time.perf_counter_ns())

@@ -44,6 +44,7 @@ class Doors:
         self._recorder = recorder
         self._ledger = Ledger()
         self._undo: list[Callable[[], None]] = []
+        self._copied_ahead = False  # on a stream beside the one that trains
 
     def open(self, ledger: Ledger) -> None:
         torch, recorder = self._torch, self._recorder
@@ -56,6 +57,7 @@ class Doors:
             for name in _READS:
                 self._replace(torch.Tensor, name, self._reading)
             self._replace(torch.cuda, "synchronize", self._waiting)
+            self._replace(torch.cuda.Event, "wait", self._joining)
         self._replace(torch.optim.Optimizer, "zero_grad", self._caring)
         for name in ("step", "unscale_", "update"):
             self._replace(torch.amp.GradScaler, name, self._caring)
@@ -98,6 +100,8 @@ class Doors:
                 return plain(tensor, *args, **kwargs)
             if name == "to" and not _names_device(args, kwargs):
                 return plain(tensor, *args, **kwargs)
+            events = recorder.passes.events
+            self._copied_ahead |= events is not None and events.is_elsewhere()
             recorder.enter(TRANSFER)
             try:
                 result = plain(tensor, *args, **kwargs)
@@ -108,6 +112,26 @@ class Doors:
             return result
 
         return copy
+
+    def _joining(self, plain: Any, name: str) -> Any:
+        """The stream that trains waits, on the device, for what was copied on another one."""
+        recorder, is_compiling = self._recorder, self._is_compiling
+
+        def wait(event: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not recorder.passes.timeline.watching:
+                return plain(event, *args, **kwargs)
+            if not self._copied_ahead or not recorder.mine():
+                return plain(event, *args, **kwargs)
+            events, stream = recorder.passes.events, args[0] if args else kwargs.get("stream")
+            if events is None or not events.trains_on(stream):
+                return plain(event, *args, **kwargs)
+            recorder.enter(TRANSFER)
+            try:
+                return plain(event, *args, **kwargs)
+            finally:
+                recorder.leave(TRANSFER)
+
+        return wait
 
     def _reading(self, plain: Any, name: str) -> Any:
         recorder, is_compiling = self._recorder, self._is_compiling

@@ -24,6 +24,7 @@ INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
     "gap",
 )
 BOUNDARY = "boundary"
+AHEAD = (INPUT, TRANSFER)  # of the next batch, perhaps, on a stream beside the one that trains
 UNSEEN = "unseen"  # a whole step that nobody looked into
 MOMENT = 40_000  # nanoseconds
 
@@ -42,9 +43,13 @@ class Timeline:
         event: Callable[[], Any] | None,
         thread: int | None = None,
         is_capturing: Callable[[], bool] | None = None,
+        *,
+        beside: Callable[[], Any] | None = None,
     ) -> None:
+        """`event` is recorded where the caller's work goes, `beside` where training's does."""
         self._clock = clock
         self._event = event
+        self._beside = beside or event
         self._thread = get_ident() if thread is None else thread
         self._is_capturing = is_capturing
         self._stack: list[str] = []
@@ -66,7 +71,7 @@ class Timeline:
         elif self._left and self.marks and now - self.marks[-1][1] < MOMENT:
             self.marks[-1] = (phase, *self.marks[-1][1:])
         else:
-            self.marks.append((phase, now, self._event()))
+            self.marks.append((phase, now, self._of(phase)))
         self.now = phase
         self._left = False
 
@@ -81,8 +86,12 @@ class Timeline:
         following = stack[-1] if stack else OTHER
         if phase == FORWARD and following == OTHER:
             following = GAP
-        self.marks.append((following, self._clock(), self._event() if self._event else None))
+        self.marks.append((following, self._clock(), self._of(phase)))
         self.now = following
+
+    def _of(self, phase: str) -> Any:
+        event = self._beside if phase in AHEAD else self._event
+        return event() if event else None
 
     def _just_left(self) -> bool:
         """Whether a phase ended a moment ago: then its end is this one's beginning.
@@ -144,7 +153,12 @@ def seconds_of(marks: list[Mark]) -> list[float]:
     first = marks[0]
     if first[2] is None:
         return [(mark[1] - first[1]) * 1e-9 for mark in marks]
-    return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
+    try:
+        return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
+    except RuntimeError:  # others are on another stream, which the last one's does not wait for
+        for _, _, event in marks:
+            event.synchronize()
+        return [first[2].elapsed_time(mark[2]) * 1e-3 for mark in marks]
 
 
 def split(marks: list[Mark]) -> list[dict[str, float]]:

@@ -37,7 +37,7 @@ class Uses:
             "scaler": self.scaler,
             "keeps_gradients": self.keeps_gradients,
             "cudnn_benchmark": bool(torch.backends.cudnn.benchmark),
-            "matmul_precision": torch.get_float32_matmul_precision(),
+            "matmul_precision": _matmul_precision(torch),
             "layers": makeup.layers,
             "types": makeup.types,
             "exchange": exchange,
@@ -52,6 +52,14 @@ class Uses:
         if self.anomalies:
             found[ANOMALIES] = list(self.anomalies_at[:2]) if self.anomalies_at else None
         return found
+
+
+def _matmul_precision(torch: Any) -> str:
+    """A script may set it by the switches of torch 2.9; the older question is an error then."""
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:
+        return "high" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "highest"
 
 
 def install(torch: Any, recorder: Recorder) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import re
 from pathlib import Path
@@ -88,30 +87,21 @@ def known(asked: str | None) -> None:
 
 def gpu_name() -> str | None:
     """Of the first GPU; None where there is none or CUDA_VISIBLE_DEVICES hides them all."""
-    found = Gpu.open() if _shown() != 0 else None
+    found = Gpu.open()
     if found is None:
         return None
     try:
-        return found.name()
+        return found.name() if found.count else None
     finally:
         found.close()
 
 
 def gpus() -> int:
     """How many torch would see."""
-    shown = _shown()
-    found = Gpu.open() if shown != 0 else None
+    found = Gpu.open()
     if found is None:
         return 0
     try:
-        return found.count if shown is None else min(found.count, shown)
+        return found.count
     finally:
         found.close()
-
-
-def _shown() -> int | None:
-    """How many CUDA_VISIBLE_DEVICES leaves at most; None where it says nothing."""
-    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if asked is None:
-        return None
-    return 0 if asked in ("", "-1") else len(asked.split(","))

@@ -28,6 +28,7 @@ ELSEWHERE = "another program has started the training, as srun does, out of hotl
 FIRST_STEPS = 10  # compiling and cold caches are in these
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|CUDA out of memory|MemoryError|std::bad_alloc|an(?:no|')t allocate memory"
+    r"|CUDA (?:driver )?error: out of memory|CU\w+_STATUS_ALLOC_FAILED"  # libraries beside torch's
 )
 _LAST_ERROR = re.compile(
     r"^(?:\[rank\d+\]: )?(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Failed|Warning)\b.*)$", re.M

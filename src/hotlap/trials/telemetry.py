@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -86,11 +87,15 @@ class Telemetry:
 
 
 class Gpu:
-    """NVML, where there is a driver. Never asked more often than every half second."""
+    """NVML, where there is a driver. Never asked more often than every half second.
 
-    def __init__(self, nvml: Any, handles: list[Any]) -> None:
+    It sees every GPU of the machine: those that CUDA shows to programs come first.
+    """
+
+    def __init__(self, nvml: Any, handles: list[Any], count: int | None = None) -> None:
         self._nvml = nvml
         self._handles = handles
+        self.count = len(handles) if count is None else count  # of those that are shown
 
     @classmethod
     def open(cls) -> Gpu | None:
@@ -104,17 +109,15 @@ class Gpu:
             ]
         except Exception:  # no driver, no library, no permission: there is no GPU to read
             return None
-        return cls(nvml, handles) if handles else None
+        first = shown(os.environ.get("CUDA_VISIBLE_DEVICES"), [_id(nvml, one) for one in handles])
+        others = [at for at in range(len(handles)) if at not in first]
+        return cls(nvml, [handles[at] for at in (*first, *others)], len(first)) if handles else None
 
     def close(self) -> None:
         try:
             self._nvml.nvmlShutdown()
         except Exception:
             return
-
-    @property
-    def count(self) -> int:
-        return len(self._handles)
 
     def name(self) -> str:
         """Of the first one."""
@@ -148,6 +151,36 @@ class Gpu:
             except Exception:  # not every card or container answers every question
                 found[name] = None
         return found
+
+
+def shown(asked: str | None, ids: list[str]) -> list[int]:
+    """Which GPUs CUDA shows where CUDA_VISIBLE_DEVICES is this, as numbers of theirs, in order.
+
+    It stops at the first word that names none. Slices of one (MIG) stand for the first GPU.
+    """
+    if asked is None:
+        return list(range(len(ids)))
+    found: list[int] = []
+    for word in map(str.strip, asked.split(",")):
+        if word.isdigit():
+            at = int(word)
+        elif word.startswith("MIG-"):
+            at = 0
+        elif word.startswith("GPU-"):  # the beginning of an id is enough
+            at = next((at for at, one in enumerate(ids) if one.startswith(word)), len(ids))
+        else:
+            break
+        if at >= len(ids) or at in found:
+            break
+        found.append(at)
+    return found
+
+
+def _id(nvml: Any, handle: Any) -> str:
+    try:
+        return _text(nvml.nvmlDeviceGetUUID(handle))
+    except Exception:  # a card that does not answer is still there
+        return ""
 
 
 def _foreign(running: set[int], ours: set[int]) -> int | None:

@@ -1,6 +1,7 @@
 """What a branch did in the forward pass it does again, or it is refused; never something else."""
 
 import copy
+import functools
 import random
 import warnings
 
@@ -290,6 +291,33 @@ def test_blocks_that_keep_their_activations_have_a_float_stream_too():
         one, other = plain(x), reversible(x)
     assert one.dtype == other.dtype == torch.float32
     torch.testing.assert_close(one, other)
+
+
+class Casting(nn.Module):
+    """Its weight as autocast had it before torch 2.10: cast once, with gradients or without."""
+
+    def __init__(self, cache):
+        super().__init__()
+        self.weight, self.cast = nn.Parameter(torch.randn(4, 4)), functools.partial(_cast, cache)
+
+    def forward(self, x):
+        return torch.einsum("bchw,cd->bdhw", x.float(), self.cast(self.weight))
+
+
+def _cast(cache, weight):
+    if not torch.is_autocast_cache_enabled():
+        return weight * 0.5
+    return cache.setdefault(id(weight), weight * 0.5)
+
+
+def test_weights_that_were_cast_without_gradients_get_theirs_all_the_same():
+    cache = {}
+    blocks = [ReversibleBlock(Casting(cache), Casting(cache)) for _ in range(2)]
+    model = ReversibleSequential(*blocks)
+    with torch.autocast("cpu", torch.bfloat16):  # and the backward pass in it, as some do
+        model(batch().float()).square().mean().backward()
+        assert torch.is_autocast_cache_enabled()
+    assert all(one.grad is not None for one in model.parameters())
 
 
 # What a branch draws from and what it uses, besides what it holds --------------------------------

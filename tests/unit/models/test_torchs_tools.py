@@ -8,6 +8,7 @@ from torch import nn
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import FlopCounterMode
 
+from hotlap.models import reversible
 from hotlap.models.reversible import ReversibleBlock, ReversibleSequential
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own
@@ -99,3 +100,13 @@ def test_copies_of_data_parallel_are_refused_where_they_are_trained():
         replica(batch())
     with torch.no_grad():
         torch.testing.assert_close(replica(batch()), model(batch()))
+
+
+def test_a_cuda_graph_of_its_training_is_refused(monkeypatch):
+    """No generator tells its state while one is captured; without gradients none is asked."""
+    _, model = both()
+    monkeypatch.setattr(reversible, "captured", lambda tensor: True)
+    with pytest.raises(RuntimeError, match=r"CUDA graph cannot be captured .* into an nn\.Sequent"):
+        model(batch())
+    with torch.no_grad():
+        model(batch())

@@ -10,6 +10,7 @@ import torch
 from checkpointed import Net, Unit, applied, both, trained
 from torch import nn
 
+from hotlap.models import proving, repeating
 from hotlap.optimizations import activation_checkpointing, double_backward
 from hotlap.optimizations.training import Training
 
@@ -321,6 +322,20 @@ def test_transforms_of_torch_func_run_as_before():
     assert applied(model)["detail"] == "6 Sequential"
     found = torch.func.vmap(torch.func.grad(lambda x: model(x).sum()))(torch.randn(4, 16))
     assert found.shape == (4, 16)
+
+
+def test_what_goes_into_a_cuda_graph_keeps_its_activations(monkeypatch):
+    seen = []
+    monkeypatch.setattr(proving, "captured", lambda tensor: bool(seen))
+    training, model = Training(torch, None), Net()
+    activation_checkpointing.apply(training, model, 1, weakref.WeakSet())
+    trained(model, steps=1)
+    assert "until" not in training.done["activation-checkpointing"]
+    seen.append("a graph")
+    monkeypatch.setattr(repeating, "generators", None)  # none of them tells its state there
+    model(torch.randn(8, 16)).sum().backward()
+    assert all(one.grad is not None for one in model.parameters())
+    assert training.done["activation-checkpointing"]["until"] == activation_checkpointing.CAPTURED
 
 
 def test_a_model_without_blocks_is_refused():

@@ -23,6 +23,14 @@ def test_segments_grow_beside_what_the_user_set():
     assert allocator.environment(grow, given) == {name: both}
 
 
+def test_what_the_user_set_by_the_newer_name_is_kept():
+    grow, name = {"kind": "expandable-segments"}, "PYTORCH_ALLOC_CONF"
+    both = "max_split_size_mb:128,expandable_segments:True"
+    assert allocator.environment(grow, {name: "max_split_size_mb:128"}) == {name: both}
+    older = {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64", name: "max_split_size_mb:128"}
+    assert list(allocator.environment(grow, older)) == ["PYTORCH_CUDA_ALLOC_CONF"]
+
+
 def test_an_installed_library_is_loaded_before_those_the_user_loads(installed):
     kind = {"kind": "jemalloc"}
     assert allocator.find("jemalloc") == installed
@@ -46,15 +54,16 @@ def test_a_recipes_variables_are_collected():
     assert optimizations.environment({"threads": {"threads": 1}}, {}) == {}
 
 
-def test_the_process_says_whether_it_was_started_with_them(train):
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_the_process_says_whether_it_was_started_with_them(train, name):
     recipe = {"allocator": {"kind": "expandable-segments"}}
     run = train(recipe, "")
     assert run.done["allocator"]["status"] == "refused"
-    script = """
-        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size_mb:9,expandable_segments:True"
+    script = f"""
+        os.environ["{name}"] = "max_split_size_mb:9,expandable_segments:True"
         from hotlap.optimizations import allocator
 
-        allocator.install(training, {"kind": "expandable-segments"})
+        allocator.install(training, {{"kind": "expandable-segments"}})
         """
     run = train({}, script)
     assert run.done["allocator"] == {"status": "applied", "detail": "expandable-segments"}

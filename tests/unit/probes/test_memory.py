@@ -173,6 +173,15 @@ def test_memory_that_cuda_graphs_keep_to_themselves_counts(segments, peak):
     assert probe.finish()["peak_bytes"] == peak
 
 
+def test_an_allocator_that_tells_of_no_segments_still_tells_its_peak():
+    class MallocAsync(Cuda):
+        def memory_snapshot(self):
+            raise RuntimeError("Calling snapshot with backend:cudaMallocAsync is not meaningful.")
+
+    probe = MemoryProbe(SimpleNamespace(cuda=MallocAsync(), Tensor=torch.Tensor), DEVICE, [], [])
+    assert probe.finish()["peak_bytes"] == 7000
+
+
 def test_state_is_found_however_it_is_nested(model):
     state = {
         "a": {"list": [torch.zeros(3), {"deep": torch.zeros(2)}], "step": 5},

@@ -40,13 +40,30 @@ class Tensor:
     __int__ = __index__ = lambda self: 1
 
 
+class Events:
+    """Training takes place on stream 0."""
+
+    current = 0
+
+    def is_elsewhere(self):
+        return self.current != 0
+
+    def trains_on(self, stream):
+        return (self.current if stream is None else stream) == 0
+
+
+class Event:
+    def wait(self, stream=None):
+        return "waits"
+
+
 class Recorder:
     def __init__(self, device):
         self.device = device
         self.ledger = Ledger()
         self.phases = []
         self.training = True
-        self.passes = SimpleNamespace(timeline=SimpleNamespace(watching=True))
+        self.passes = SimpleNamespace(timeline=SimpleNamespace(watching=True), events=Events())
 
     def mine(self):
         return self.training
@@ -75,7 +92,7 @@ def make(device="cuda:0"):
 
     torch = SimpleNamespace(
         Tensor=type("Watched", (Tensor,), {}),
-        cuda=SimpleNamespace(synchronize=lambda: None),
+        cuda=SimpleNamespace(synchronize=lambda: None, Event=type("OfCuda", (Event,), {})),
         optim=SimpleNamespace(Optimizer=Optimizer),
         amp=SimpleNamespace(GradScaler=GradScaler),
         compiler=SimpleNamespace(is_compiling=lambda: False),
@@ -86,6 +103,7 @@ def make(device="cuda:0"):
 
 def snapshot(torch):
     owners = (torch.Tensor, torch.optim.Optimizer, torch.amp.GradScaler, torch.cuda)
+    owners += (torch.cuda.Event,)
     return [dict(vars(owner)) for owner in owners]
 
 
@@ -135,6 +153,25 @@ def test_a_copy_to_the_device_is_transfer_and_booked_on_its_line():
     (copy,) = recorder.ledger.copies()
     assert copy["file"] == __file__
     assert (copy["bytes_per_step"], copy["pinned"]) == (40, True)
+
+
+def test_waiting_for_what_was_copied_ahead_is_transfer():
+    torch, recorder, doors = make()
+    doors.open(recorder.ledger)
+    assert torch.cuda.Event().wait() == "waits"  # for something else
+    assert recorder.phases == []
+    recorder.passes.events.current = 7
+    torch.Tensor(pinned=True).to("cuda")
+    assert torch.cuda.Event().wait() == "waits"  # before the copy, for the training
+    recorder.passes.events.current = 0
+    assert recorder.phases == ["transfer", "/transfer"]
+    assert torch.cuda.Event().wait(7) == torch.cuda.Event().wait(stream=7) == "waits"
+    assert recorder.phases == ["transfer", "/transfer"]
+    assert torch.cuda.Event().wait(0) == "waits"
+    assert recorder.phases == ["transfer", "/transfer"] * 2
+    recorder.training = False
+    assert torch.cuda.Event().wait() == "waits"
+    assert recorder.phases == ["transfer", "/transfer"] * 2
 
 
 def test_a_change_of_type_on_the_cpu_is_no_transfer():

@@ -303,3 +303,20 @@ def test_what_follows_at_once_shares_the_event_of_the_one_before(clock):
     (stretch,) = split(timeline.marks)
     assert milliseconds(stretch) == {INPUT: 10, TRANSFER: 10, FORWARD: 10, OTHER: 10}
     assert len(recorded) == 5
+
+
+def test_events_of_another_stream_are_waited_for_where_the_last_one_did_not():
+    class Late(Event):
+        done = False
+
+        def synchronize(self):
+            self.done = True
+
+        def elapsed_time(self, other):
+            if not self.done or not other.done:
+                raise RuntimeError("Both events must be completed before calculating elapsed time.")
+            return super().elapsed_time(other)
+
+    marks = [(BOUNDARY, 0, Late(at)) for at in (0, 7, 4)]
+    marks[0][2].done = marks[-1][2].done = True
+    assert seconds_of(marks) == pytest.approx([0, 0.007, 0.004])

@@ -1,64 +1,46 @@
-"""What a script has on for debugging, by the line that switched it on."""
+"""What a script does for speed by itself, also where it says so by the switches of newer torch."""
 
-import json
+from types import SimpleNamespace
 
 import pytest
-
-WATCHED = """
-import json, os, warnings
-from types import SimpleNamespace
-os.environ.update({variables})
 import torch
-from hotlap.probes import uses
-recorder = SimpleNamespace(uses=uses.Uses())
-uses.install(torch, recorder)
-seen = recorder.uses
-def backward():
-    seen.anomalies = torch.is_anomaly_enabled()
-{script}
-print(json.dumps(seen._debugging()))
-"""
+
+from hotlap.probes.modules import Makeup
+from hotlap.probes.uses import Uses
 
 
-def debugging(in_python, script, variables="{}"):
-    return json.loads(in_python(WATCHED.format(script=script, variables=variables)))
+@pytest.fixture
+def matmul():
+    """torch's own switch for products of float32 matrices, put back afterwards."""
+    switch = torch.backends.cuda.matmul
+    if not hasattr(switch, "fp32_precision"):
+        pytest.skip("this torch has the older switch alone")
+    yield switch
+    switch.fp32_precision = "none"
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "torch.autograd.set_detect_anomaly(True); backward()",
-        "with torch.autograd.set_detect_anomaly(True): backward()",
-        "warnings.simplefilter('ignore')\nwith torch.autograd.detect_anomaly(): backward()",
-    ],
-)
-def test_anomaly_detection_is_seen(in_python, script):
-    assert "detect_anomaly" in debugging(in_python, script)
+def told(of):
+    uses = Uses()
+    uses.scaler = True
+    return uses.summary(of, Makeup(names=[], layers={"Linear": 1}, types={"float32": 1}), None)
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "backward()",
-        "torch.autograd.set_detect_anomaly(False); backward()",
-        "with torch.autograd.set_detect_anomaly(True): pass\nbackward()",
-    ],
-)
-def test_what_is_off_again_when_it_trains_is_not_told(in_python, script):
-    assert debugging(in_python, script) == {}
+def test_tf32_by_the_newer_switch_is_known_and_hides_nothing_else(matmul):
+    matmul.fp32_precision = "tf32"
+    found = told(torch)
+    assert found["matmul_precision"] == "high"
+    assert found["scaler"]
+    assert found["layers"] == {"Linear": 1}
 
 
-def test_torchs_own_warning_of_it_names_the_scripts_line(in_python):
-    script = """
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    with torch.autograd.detect_anomaly():
-        pass
-assert "uses.py" not in said[0].filename, said[0].filename
-"""
-    debugging(in_python, script)
+@pytest.mark.parametrize(("newer", "precision"), [("tf32", "high"), ("ieee", "highest")])
+def test_where_torch_refuses_the_older_question_the_newer_one_is_asked(newer, precision):
+    def refuse():
+        raise RuntimeError("mix of the legacy and new APIs")
 
-
-def test_variables_for_debugging_are_told(in_python):
-    variables = "{'CUDA_LAUNCH_BLOCKING': '1', 'TORCH_DISTRIBUTED_DEBUG': 'OFF'}"
-    assert debugging(in_python, "", variables) == {"CUDA_LAUNCH_BLOCKING": None}
+    backends = SimpleNamespace(
+        cuda=SimpleNamespace(matmul=SimpleNamespace(fp32_precision=newer)),
+        cudnn=SimpleNamespace(benchmark=False),
+    )
+    fake = SimpleNamespace(get_float32_matmul_precision=refuse, backends=backends)
+    assert told(fake)["matmul_precision"] == precision

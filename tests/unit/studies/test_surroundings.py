@@ -71,21 +71,43 @@ def test_this_machine_is_known_by_its_parts():
 
 
 class ThreeGpus:
-    count = 3
+    """Of two kinds, by NVML."""
 
-    def name(self):
-        return "H200"
+    def __getattr__(self, name):
+        return lambda *given: None
 
-    def close(self):
-        pass
+    def nvmlDeviceGetCount(self):
+        return 3
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetUUID(self, handle):
+        return f"GPU-{handle}f3a-77"
+
+    def nvmlDeviceGetName(self, handle):
+        return ("A100", "H100", "H200")[handle]
 
 
 @pytest.mark.parametrize(
     ("asked", "count", "name"),
-    [(None, 3, "H200"), ("1,2", 2, "H200"), ("", 0, None), ("-1", 0, None), ("0,1,2,3", 3, "H200")],
+    [
+        (None, 3, "A100"),
+        ("1,2", 2, "H100"),
+        ("2", 1, "H200"),
+        ("", 0, None),
+        ("-1", 0, None),
+        ("0,1,2,3", 3, "A100"),
+        ("1,-1,2", 1, "H100"),
+        ("GPU-2f3a-77,GPU-0f3a-77", 2, "H200"),
+        ("GPU-2f", 1, "H200"),
+        ("GPU-9", 0, None),
+        ("MIG-0c757cd7-e942-5726-a0b8-0e8fb7067135", 1, "A100"),
+        ("NoDevFiles", 0, None),
+    ],
 )
 def test_gpus_that_are_hidden_do_not_count(monkeypatch, asked, count, name):
-    monkeypatch.setattr(surroundings.Gpu, "open", ThreeGpus)
+    monkeypatch.setitem(sys.modules, "pynvml", ThreeGpus())
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)

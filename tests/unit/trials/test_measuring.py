@@ -36,6 +36,10 @@ def ended(**outcome: Any) -> Measured:
     )
 
 
+CUDAS = "CUDA error: out of memory"
+CUBLAS = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+
+
 def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
     folder.output.write_text(output)
     return measuring.as_run(ended(**outcome), folder, cold=False)
@@ -46,6 +50,8 @@ def nothing(folder: TrialFolder, output: str = "", **outcome: Any) -> Any:
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried", {"code": 1}, "out of memory", "CUDA"),
         ("RuntimeError: you can't allocate memory", {"code": 1}, "out of memory", "allocate"),
+        (f"torch.AcceleratorError: {CUDAS}\nSearch for", {"code": 1}, "out of memory", CUDAS),
+        (f"RuntimeError: {CUBLAS}", {"code": 1}, "out of memory", CUBLAS),
         ("", {"signal": 9}, "out of memory", "SIGKILL"),
         ("", {"signal": 4}, "failed", "killed by signal 4 (SIGILL)"),
         ("", {"signal": 7}, "failed", "SIGBUS"),

@@ -76,6 +76,48 @@ def test_shutting_down_a_driver_that_is_gone_raises_nothing():
     assert Gpu(SimpleNamespace(), []).close() is None
 
 
+class Machine:
+    """Three GPUs, of which the last works."""
+
+    def __getattr__(self, name):
+        return lambda *given: None
+
+    def nvmlDeviceGetCount(self):
+        return 3
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetUUID(self, handle):
+        return f"GPU-{handle}"
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        return SimpleNamespace(gpu=50 * handle)
+
+
+@pytest.mark.parametrize(
+    ("asked", "busy"), [(None, [0, 0.5, 1]), ("2", [1, 0, 0.5]), ("GPU-1,GPU-2", [0.5, 1, 0])]
+)
+def test_gpus_that_cuda_shows_stand_before_the_others(monkeypatch, asked, busy):
+    monkeypatch.setitem(sys.modules, "pynvml", Machine())
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    assert [one["busy"] for one in Gpu.open().read(set())] == busy
+
+
+def test_a_card_without_an_id_is_read_all_the_same(monkeypatch):
+    class Nameless(Machine):
+        def nvmlDeviceGetUUID(self, handle):
+            raise RuntimeError("not supported")
+
+    monkeypatch.setitem(sys.modules, "pynvml", Nameless())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    found = Gpu.open()
+    assert found.count == 1
+    assert [one["busy"] for one in found.read(set())] == [0.5, 0, 1]
+
+
 def test_a_sample_of_a_process_is_its_own_burning_since_the_last():
     telemetry = Telemetry(os.getpid(), gpu=Gpu(Nvml(), ["handle"]))
     first = telemetry._sample(1.0)
