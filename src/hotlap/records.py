@@ -286,7 +286,11 @@ def parse(text: bytes, *, source: str, newest: int) -> dict[str, Any]:
     try:
         content = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise RecordError(f"{source} is not JSON ({problem}). Was it cut short?") from problem
+        if not text.strip() or text.lstrip()[:1] == b"{":
+            raise RecordError(f"{source} is not JSON ({problem}). Was it cut short?") from problem
+        raise RecordError(
+            f"{source} is no result of hotlap. Name a run's folder, or a file that --json wrote."
+        ) from problem
     version = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(version, int) or version < 1:
         raise RecordError(f"{source} carries no schema version: it is not a record of hotlap.")

@@ -226,7 +226,7 @@ REFUSED = {
         "fused-optimizer": "LBFGS",
     },
     "steps in backward": {"precision-fp16": "when to look for overflow"},
-    "empty script": {"channels-last": "no 2-d", "zero-grad-none": "already lets gradients go"},
+    "empty script": {"channels-last": "no 2-d", "zero-grad-none": "dropped between steps already"},
     "sample": dict.fromkeys(
         ("tf32", "cudnn-benchmark", "pinned-memory", "device-prefetch", "non-blocking-copy"),
         "runs on the CPU",

@@ -110,7 +110,7 @@ def test_the_verbs_are_the_ones_with_a_help():
         "sys.argv = ['hotlap', '--help']\n"
         "import runpy\nrunpy.run_module('hotlap', run_name='__main__')"
     )
-    commands = shown.partition("Commands:\n")[2].splitlines()
+    commands = shown.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in commands if line.strip()] == list(VERBS)
 
 

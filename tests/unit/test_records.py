@@ -84,9 +84,15 @@ def test_a_cut_off_file_is_refused(tmp_path):
         records.load(file)
 
 
-@pytest.mark.parametrize("text", [b"", b'{"schema": "\xff"}', b"\xff\xfe", b"[" * 100_000, b"\0"])
-def test_bytes_that_are_no_json_are_refused(text):
+@pytest.mark.parametrize("text", [b"", b'{"schema": "\xff"}', b'{"schema": 1, "st'])
+def test_json_that_was_cut_short_is_told(text):
     with pytest.raises(RecordError, match="is not JSON"):
+        records.decode(text)
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"[" * 100_000, b"\0", b"import torch"])
+def test_what_is_no_json_at_all_is_no_result(text):
+    with pytest.raises(RecordError, match="is no result of hotlap"):
         records.decode(text)
 
 

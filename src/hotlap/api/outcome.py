@@ -24,9 +24,12 @@ from hotlap.tunings import (
 MORE_BUDGET = "Allow more with --budget."
 
 
-def sentence(found: Found, noise: Noise, goal: str, *, interrupted: bool = False) -> str:
+def sentence(
+    found: Found, noise: Noise, goal: str, *, interrupted: bool = False, meanwhile: str = ""
+) -> str:
+    """`meanwhile` says what else the machine did."""
     if found.winner is not None:
-        return _won(found.winner, goal)
+        return _won(found.winner, goal) + _reservations(found.winner, goal, meanwhile)
     planned = sum(trial.reason.startswith("would be tried") for trial in found.trials)
     if planned:
         return f"A dry run: {units.plural(planned, 'candidate')} would be tried."
@@ -65,6 +68,18 @@ def _won(winner: Winner, goal: str) -> str:
     )
 
 
+def _reservations(winner: Winner, goal: str, meanwhile: str) -> str:
+    """What a reader of the figure has to know."""
+    alone = [part.name for part in winner.parts if part.speedup is None]
+    said = f" Measured while {meanwhile}." if meanwhile else ""
+    if goal == "speed" and len(winner.parts) > 1 and alone:
+        said += (
+            f" Whether it takes {units.listed(alone)} was not tried: the budget was too short to "
+            "leave each change out."
+        )
+    return said
+
+
 def _so_far(tried: Sequence[Trial]) -> str:
     kept = [trial for trial in tried if trial.kept and trial.overall]
     if kept and kept[-1].overall:
@@ -73,6 +88,8 @@ def _so_far(tried: Sequence[Trial]) -> str:
             f"So far {kept[-1].overall.ratio:.2f} times as fast with {names}; the last runs that "
             "would prove it were not made."
         )
+    if not tried:
+        return "Stopped before any recipe was tried."
     return f"So far nothing is faster ({_recipes(tried)} tried)."
 
 
@@ -85,8 +102,8 @@ def _nothing(trials: Sequence[Trial], tried: Sequence[Trial]) -> str:
         return f"{_recipes(tried)} tried, and none could be measured: {told}.{more}"
     if any(trial.status == SKIPPED and "budget" in trial.reason for trial in trials):
         return (
-            "Nothing was tried: what the command's own runs left of the budget is too little for "
-            f"another one. {MORE_BUDGET}"
+            "Nothing was tried: running the command as it is took nearly all of the budget. "
+            f"{MORE_BUDGET}"
         )
     return "Nothing was tried: nothing that may be tried applies to this command."
 

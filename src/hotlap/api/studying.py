@@ -107,7 +107,7 @@ def study(
         raise Interrupted(
             f"Interrupted. {len(found.done)} of {units.plural(len(found.plan), 'cell')} "
             f"{'is' if len(found.done) == 1 else 'are'} kept in {run.study}; "
-            f"go on with hotlap study {name} --resume and the same options.",
+            f"go on with {_again(name, options, out=home, slurm=slurm, jobs=jobs)}",
             answer=answer,
         )
     if not any(row.good for row in answer.rows):
@@ -116,6 +116,15 @@ def study(
             answer=answer,
         )
     return answer
+
+
+def _again(name: str, options: dict[str, Any], **more: object) -> str:
+    """What to type to go on, with the options as they were given."""
+    words = ["hotlap", "study", "--resume"]
+    for option, value in {**options, **more}.items():
+        if value:
+            words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
+    return shlex.join([*words, name])
 
 
 def _options(**given: Any) -> dict[str, Any]:

@@ -23,13 +23,14 @@ from hotlap.optimizations.sample_cache import FOLDER_VARIABLE
 from hotlap.recipes import Recipe, check_names
 from hotlap.records import Profile
 from hotlap.reports import html
-from hotlap.rules import WITH_A_TUNING
+from hotlap.rules import WITH_ANY_FIGURE, busy_machine
 from hotlap.search import comparing
 from hotlap.search.book import Request
 from hotlap.search.planning import Choice, Plan, plan
 from hotlap.search.tuner import Found, Tuner
 from hotlap.settings import Limits
 from hotlap.trials import scratch
+from hotlap.trials.command import resolve
 from hotlap.trials.folder import RunFolder
 from hotlap.trials.measuring import LocalMachine, Where
 from hotlap.trials.output import ending
@@ -79,6 +80,7 @@ def tune(
     request = _request(budget, timeout, steps_planned, only, skip, allow, goal)
     working = working_directory()
     home = Path(out) if out is not None else None
+    resolve(words, folder=working)  # before anything is said of an earlier tuning
     run, journal = run_folder(words, working, home, resume=resume, warn=warn)
     again = go_on(words, request, timeout=timeout, home=home, in_place=in_place)
     began = time.monotonic()
@@ -190,7 +192,7 @@ def _planned(found: Found, choices: Plan) -> Found:
             name=candidate.label,
             recipe={candidate.name: candidate.settings},
             status=tunings.SKIPPED,
-            reason=f"would be tried: up to {units.share(candidate.promise)} of the step",
+            reason=f"would be tried, could save up to {units.share(candidate.promise)} of the step",
         )
         for candidate in choices.candidates
     ]
@@ -222,13 +224,25 @@ def _conclude(
         noise=noise,
         trials=tuple(found.trials),
         winner=found.winner,
-        summary=outcome.sentence(found, noise, request.choice.goal, interrupted=interrupted),
+        summary=outcome.sentence(
+            found,
+            noise,
+            request.choice.goal,
+            interrupted=interrupted,
+            meanwhile=_meanwhile(baseline),
+        ),
         complete=not interrupted,
         notes=tuple(
-            finding.summary for finding in baseline.findings if finding.rule in WITH_A_TUNING
+            finding.summary for finding in baseline.findings if finding.rule in WITH_ANY_FIGURE
         ),
         baseline_runs=tuple(runs),
     )
+
+
+def _meanwhile(baseline: Profile) -> str:
+    """What others did on the machine, where that was so much that figures suffer."""
+    busy = (one.evidence for one in baseline.findings if one.rule == busy_machine.NAME)
+    return next(busy, "")
 
 
 def _options(request: Request) -> dict[str, Any]:

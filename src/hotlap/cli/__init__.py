@@ -22,6 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Make PyTorch training faster: see where a step goes, try what is known, prove it.",
+    epilog="To begin with: hotlap profile train.py, then hotlap tune train.py. "
+    "hotlap VERB --help says more.",
 )
 
 
@@ -68,14 +70,22 @@ def _check_verb(words: list[str]) -> None:
     )
 
 
+def _read_help(words: list[str]) -> None:
+    """`hotlap help` and `hotlap help tune` are what people try first."""
+    if words[:1] == ["help"]:
+        words[:] = [*words[1:2], "--help"]
+
+
 def main() -> None:
     streams.prepare()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)
     try:
-        _check_verb(sys.argv[1:])
-        app()
+        words = sys.argv[1:]
+        _read_help(words)
+        _check_verb(words)
+        app(words)
     except HotlapError as error:
         if not is_deserted():
             fail(error)

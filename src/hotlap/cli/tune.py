@@ -88,7 +88,8 @@ def tune(
         typer.Option(
             metavar="S",
             parser=number("--timeout"),
-            help="Give a trial up when no step comes for S seconds.",
+            show_default=False,
+            help="Give a trial up when no step comes for S seconds (300).",
         ),
     ] = 300.0,
     json: Json = None,

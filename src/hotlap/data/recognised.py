@@ -79,7 +79,9 @@ SETS: dict[str, tuple[Callable[[Any], torch.Tensor], str]] = {
 def _content(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
     kind = type(dataset)
     if origins.library(kind) != LIBRARY or kind.__name__ not in SETS:
-        raise NotRecognised(f"{kind.__name__} is no image set in memory that is known")
+        raise NotRecognised(
+            f"{kind.__name__} is none of the image sets in memory that hotlap knows"
+        )
     read, name = SETS[kind.__name__]
     return _checked(dataset, read(dataset), torch.as_tensor(getattr(dataset, name)))
 

@@ -78,7 +78,7 @@ def refusal(record: Record) -> str | None:
         return "the model has no blocks that repeat"
     kept, peak = record.memory.activations_bytes, record.memory.peak_bytes
     if kept is not None and peak and kept < LEAST_SHARE * peak:
-        return f"activations are {kept / peak:.1%} of the memory at the peak"
+        return f"activations are {100 * kept / peak:.1f} % of the memory at the peak"
     return None
 
 

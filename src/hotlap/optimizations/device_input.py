@@ -51,7 +51,7 @@ def refusal(record: Record) -> str | None:
     if loader is None:
         return "no DataLoader feeds the training"
     if loader.dataset not in SETS:
-        return f"{loader.dataset} is no image set in memory that is known"
+        return f"{loader.dataset} is none of the image sets in memory that hotlap knows"
     return None
 
 

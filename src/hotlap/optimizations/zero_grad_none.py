@@ -39,7 +39,7 @@ NEEDS: tuple[str, ...] = ()
 SETTINGS: dict[str, Any] = {}
 HELD = "the script holds on to its gradients"
 UNTOLD = "this torch does not tell who else holds a gradient's memory"
-ALREADY = "the script already lets gradients go (torch's default)"
+ALREADY = "gradients are dropped between steps already (torch's default)"
 
 
 def refusal(record: Record) -> str | None:

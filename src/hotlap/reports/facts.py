@@ -68,13 +68,14 @@ def _before(words: str) -> str:
 
 
 def _pays(winner: Winner) -> str:
-    """After how many steps a longer start is paid back, and how long those take."""
+    """After how many steps a longer start is paid back, and how long that takes with the start."""
     steps = wording.break_even(winner.break_even_steps, winner.start_seconds)
     if not steps or winner.break_even_steps is None:
         return ""
-    lasting = wording.finite(winner.step_seconds)
-    after = f" ({units.seconds(winner.break_even_steps * lasting)})" if lasting else ""
-    return f"pays after {steps}{after}"
+    each, start = wording.finite(winner.step_seconds), wording.finite(winner.start_seconds)
+    if each is None or start is None:
+        return f"pays after {steps}"
+    return f"pays after {steps}, {units.seconds(start + winner.break_even_steps * each)} in all"
 
 
 def average(step: Step) -> str:
@@ -104,7 +105,7 @@ def of_profile(profile: Profile) -> list[Fact]:
             wording.seconds(startup.seconds),
             f"importing torch {units.seconds(torch)}" if torch is not None else "",
         ),
-        Fact("steps timed", units.count(step.count), "" if step.settled else "not settled yet"),
+        Fact("steps timed", units.count(step.count), "" if step.settled else "not settled"),
     ]
 
 
@@ -157,9 +158,8 @@ def noise(found: Noise) -> str:
     if found.runs < 2 or low is None or high is None:
         return ""
     return (
-        f"{units.plural(found.runs, 'run')} of the unchanged command scatter by "
-        f"{wording.share(found.spread)}: between two single runs, a ratio from {low:.2f} to "
-        f"{high:.2f} is the machine's doing."
+        f"Runs of the same thing differ by {wording.share(found.spread)} here: a ratio of two "
+        f"single runs proves nothing between {low:.2f} and {high:.2f}."
     )
 
 

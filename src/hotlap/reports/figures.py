@@ -66,7 +66,7 @@ def steps(before: Profile, after: Profile | None = None) -> Figure | None:
                 "x": at,
                 "y": [value * factor for value in values],
                 "hovertemplate": f"step %{{x}}: %{{y:.3~g}} {unit}<extra>{label}</extra>",
-                "marker": {"size": 5, "symbol": symbol, "color": colour, "opacity": 0.6},
+                "marker": {"size": 5, "symbol": symbol, "color": colour, "opacity": 0.85},
             }
         )
         data.append(

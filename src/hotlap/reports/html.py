@@ -18,6 +18,7 @@ from hotlap.answers import SKIPPED, Answer, Done
 from hotlap.records import Finding, Profile
 from hotlap.reports import bars, facts, figures, intervals, machine, pictures, rows, study, wording
 from hotlap.reports.figures import Figure
+from hotlap.rules import WITH_ANY_FIGURE
 from hotlap.tunings import Tuning
 
 SECTIONS = {
@@ -87,13 +88,16 @@ def render_profile(profile: Profile) -> str:
         profile=profile,
         title=f"hotlap profile {shlex.join(profile.command)}",
         verb="profile",
-        sections=[(name, SECTIONS[name]) for name in PROFILED],
+        sections=[
+            (name, SECTIONS[name]) for name in PROFILED if name != "learning" or plots["losses"]
+        ],
         facts=facts.of_profile(profile),
         phases=bars.phases([("a step", profile)]),
         memory=bars.memory([("at the peak", profile.memory)]),
         usage=machine.usage([profile]),
         columns=["value"],
         findings=_findings(profile),
+        warnings=WITH_ANY_FIGURE,
         commands=[("Measure again", shlex.join(["hotlap", "profile", *profile.command]))],
         **_about(profile, profile),
     )

@@ -91,11 +91,18 @@ def _row(trial: Trial, names: dict[str, str], folder: str) -> Row:
         overall=_overall(trial),
         start=wording.start(trial.start_seconds),
         start_note=_cache(trial),
-        break_even=wording.break_even(trial.break_even_steps, trial.start_seconds),
+        break_even=_break_even(trial),
         guard=wording.learning(guard) if guard else wording.NOTHING,
         guard_reason=guard.reason if guard else "",
         log=wording.place(trial.log, None, folder) if trial.log else "",
     )
+
+
+def _break_even(trial: Trial) -> str:
+    """It follows from the speed-up, and is as vague."""
+    if trial.speedup is not None and trial.speedup.is_vague:
+        return ""
+    return wording.break_even(trial.break_even_steps, trial.start_seconds)
 
 
 def _overall(trial: Trial) -> str:

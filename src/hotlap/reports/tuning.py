@@ -16,7 +16,7 @@ from hotlap import tunings, units
 from hotlap.recipes import Recipe
 from hotlap.records import Profile
 from hotlap.reports import facts, rows, wording
-from hotlap.rules import WITH_A_TUNING
+from hotlap.rules import WITH_ANY_FIGURE
 from hotlap.tunings import Guard, Part, Speedup, Trial, Tuning, Winner
 
 STYLES = {
@@ -55,12 +55,16 @@ def intro(profile: Profile) -> RenderableType:
         style="dim",
     )
     warnings = [
-        Text(f"! {finding.summary} ({finding.evidence})", style="yellow")
+        Text(f"! {finding.summary} {_sentence(finding.evidence)}", style="yellow")
         for finding in profile.findings
-        if finding.rule in WITH_A_TUNING
+        if finding.rule in WITH_ANY_FIGURE
     ]
     verdict = Text(profile.verdict.sentence, style="bold")
     return Padding(Group(title, verdict, figures, *warnings), (1, 1, 1, 2), expand=False)
+
+
+def _sentence(evidence: str) -> str:
+    return evidence[:1].upper() + evidence[1:].removesuffix(".") + "."
 
 
 def header(width: int, goal: str = "speed") -> Text:
@@ -152,8 +156,10 @@ def _start(trial: Trial) -> str:
 
 
 def _pays(trial: Trial) -> str:
-    steps = trial.break_even_steps
+    steps, found = trial.break_even_steps, trial.speedup
     if steps is None or not trial.start_seconds or trial.start_seconds < 1:
+        return "–"
+    if found is not None and found.is_vague:
         return "–"
     return f"{steps:,}" if steps < 1e6 else f"{steps / 1e6:.1f} M"
 
@@ -169,8 +175,8 @@ def untried(trials: list[Trial]) -> RenderableType | None:
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
     for (status, reason), names in reasons.items():
-        what = Text(f"{reason}: ", style="dim")
-        table.add_row(Text(status, style="dim"), what.append(", ".join(names), style="default"))
+        what = Text(", ".join(names))
+        table.add_row(Text(status, style="dim"), what.append(f": {reason}", style="dim"))
     return Padding(table, (1, 1, 0, 2))
 
 

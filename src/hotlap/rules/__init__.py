@@ -67,8 +67,8 @@ RULES: tuple[Rule, ...] = (  # what stands in the way of the numbers, then the c
     left_running,
 )
 
-# What the figures of a tuning have to be read with.
-WITH_A_TUNING = ("busy-machine", "unsettled-timing", "too-short", "debugging-left-on")
+# What any figure has to be read with: told beside the figures, not only among the findings.
+WITH_ANY_FIGURE = ("busy-machine", "unsettled-timing", "too-short", "debugging-left-on")
 
 
 def find(record: Record, verdict: Verdict) -> tuple[Finding, ...]:

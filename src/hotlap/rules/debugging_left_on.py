@@ -28,7 +28,7 @@ from hotlap.records import Finding, Record, Verdict
 NAME = "debugging-left-on"
 ANOMALIES = "detect_anomaly"
 OF_DEVICES = ("CUDA_LAUNCH_BLOCKING", "PYTORCH_NO_CUDA_MEMORY_CACHING")
-SLOWS, SLOW = "slows every step: it is for debugging.", "slow every step: they are for debugging."
+ONE, SEVERAL = "is on, which slows every step.", "are on, which slows every step."
 OF_RANKS = "TORCH_DISTRIBUTED_DEBUG"
 
 
@@ -47,7 +47,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         advice.insert(0, "switch anomaly detection on only to look for a NaN")
     return Finding(
         rule=NAME,
-        summary=_sentence(f"{what} {SLOWS if len(names) == 1 else SLOW}"),
+        summary=_sentence(f"{what} {ONE if len(names) == 1 else SEVERAL}"),
         evidence="torch.is_anomaly_enabled() in the backward pass"
         if ANOMALIES in names
         else "set in the environment of the training process",

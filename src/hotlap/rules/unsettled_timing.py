@@ -27,11 +27,11 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         return None
     return Finding(
         rule=NAME,
-        summary="Within the limits no three windows of steps agreed.",
+        summary="The step time had not settled when the time to measure was up.",
         evidence=(
             f"median {units.seconds(step.median_seconds)}, eight steps in ten between "
             f"{units.seconds(step.low_seconds)} and {units.seconds(step.high_seconds)} "
             f"({units.plural(step.count, 'step')})"
         ),
-        advice="Allow more with --seconds or --steps, or find what varies from step to step.",
+        advice="Measure for longer, or find what varies from step to step.",
     )

@@ -109,7 +109,7 @@ def _part(book: Book, best: Recipe, name: str, known: Speedup | None) -> Part:
     more = set(best.changes) - set(rest.changes) - {name}
     notes = [f"together with {', '.join(sorted(more))}"] if more else []
     if gain is None:
-        notes.append("not measured by itself")
+        notes.append("its own share was not measured")
     elif gain.high < 1.0:  # what saves memory may cost time
         notes.append("slower with it")
     elif gain.is_vague:

@@ -79,7 +79,7 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
                     name=one.NAME,
                     recipe={},
                     status=SKIPPED,
-                    reason="the diagnosis leaves it nothing to win",
+                    reason="could save nothing, by the diagnosis",
                 )
             )
             continue

@@ -12,7 +12,7 @@ from hotlap.records import Record
 from hotlap.search.planning import Candidate
 from hotlap.tunings import NOT_APPLICABLE, SKIPPED, Trial
 
-SPENT = "the budget is spent; allow more with --budget"
+SPENT = "too little of the budget was left; allow more with --budget"
 TOO_LATE = "came to apply with what was found, too late to be tried"
 
 

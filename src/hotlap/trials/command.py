@@ -47,6 +47,11 @@ def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
             f"{first} is not an option of this verb. Options of hotlap stand before the command, "
             "options of the script after it."
         )
+    if first.endswith(".ipynb") and (folder / first).is_file():
+        raise UsageError(
+            f"{first} is a notebook, which Python does not run. Make a script of it: "
+            f"jupyter nbconvert --to script {shlex.quote(first)}"
+        )
     if os.sep in first:
         path = folder / first
         if not path.exists():

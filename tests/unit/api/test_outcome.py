@@ -23,6 +23,7 @@ from hotlap.tunings import (
     SKIPPED,
     UNPROVEN,
     Noise,
+    Part,
     Run,
     Speedup,
     Trial,
@@ -73,7 +74,9 @@ def test_where_only_a_cache_was_filled_more_budget_is_advised() -> None:
 
 
 def test_where_nothing_ran_it_is_said_why() -> None:
-    skipped = row(SKIPPED, runs=(), reason="the budget is spent; allow more with --budget")
+    skipped = row(
+        SKIPPED, runs=(), reason="too little of the budget was left; allow more with --budget"
+    )
     assert "budget" in said(skipped)
     assert "applies" in said(row("not applicable", runs=(), reason="no DataLoader"))
 
@@ -116,3 +119,27 @@ def test_what_differs_by_nothing_is_told_with_the_noise() -> None:
 def test_a_winner_that_died_later_is_told_so() -> None:
     text = said(row(FASTER, 1.5, kept=True), row(FAILED, reason="device lost"))
     assert text == "Something looked 1.50 times as fast, but a later run of it failed: device lost."
+
+
+def won(*speedups: Speedup | None, **more: Any) -> str:
+    parts = tuple(
+        Part(name=name, settings={}, numerics="close", by_hand="", speedup=found)
+        for name, found in zip(("threads", "compile", "tf32"), speedups, strict=False)
+    )
+    recipe = {part.name: {} for part in parts}
+    winner = sample_tunings.winner(parts=parts, recipe=recipe)
+    found = Found(trials=[], spread=Spread(deviation=0.03, degrees=3.0), winner=winner)
+    return sentence(found, NOISE, "speed", **more)
+
+
+def test_what_others_did_meanwhile_is_said_with_the_gain() -> None:
+    gain = Speedup(ratio=1.2, low=1.1, high=1.3)
+    assert won(gain, gain).endswith("a step become 10.9 ms.")
+    text = won(gain, meanwhile="other processes burned 1.6 of 2 cores")
+    assert text.endswith("10.9 ms. Measured while other processes burned 1.6 of 2 cores.")
+
+
+def test_changes_that_were_never_left_out_are_named() -> None:
+    gain = Speedup(ratio=1.2, low=1.1, high=1.3)
+    assert "Whether it takes compile and tf32 was not tried" in won(gain, None, None)
+    assert "was not tried" not in won(None), "one change is the whole recipe"

@@ -149,7 +149,7 @@ def test_a_folder_of_runs_is_answered_with_one_of_them(hotlap, run):
     ("content", "words"),
     [
         (b"", "is not JSON"),
-        (b"\xff\xfe", "is not JSON"),
+        (b"\xff\xfe", "is no result of hotlap"),
         (b"{}", "carries no schema version"),
         (b"[1]", "carries no schema version"),
         (b'{"schema": 99}', "Upgrade hotlap"),

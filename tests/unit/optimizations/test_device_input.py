@@ -81,7 +81,7 @@ def test_grey_images_are_known_as_well(train):
         (
             "data = CIFAR10(Compose([ToTensor()])); data.targets = data.targets[::-1]\\n"
             "class Other(CIFAR10):\\n    pass\\ndata.__class__ = Other",
-            "Other is no image set in memory that is known",
+            "Other is none of the image sets in memory that hotlap knows",
         ),
         (
             "data = CIFAR10(Compose([ToTensor()]))\\n"
@@ -90,7 +90,7 @@ def test_grey_images_are_known_as_well(train):
         ),
         (
             "data = TensorDataset(torch.zeros(8, 1), torch.zeros(8))",
-            "TensorDataset is no image set",
+            "TensorDataset is none of the image sets",
         ),
     ],
 )
@@ -190,7 +190,10 @@ told["x"] = len(content(DataLoader(Mixed(images, labels, Normalize(0.5, 0.2)), b
 """,
     )
     assert run.done["device-input"]["status"] != "applied"
-    assert "Mixed is no image set in memory that is known" in run.done["device-input"]["detail"]
+    assert (
+        "Mixed is none of the image sets in memory that hotlap knows"
+        in run.done["device-input"]["detail"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_script_that_lets_them_go_by_itself_is_told_so(train):
             optimizer.zero_grad()
         """,
     )
-    why = "the script already lets gradients go (torch's default)"
+    why = "gradients are dropped between steps already (torch's default)"
     assert run.done["zero-grad-none"] == {"status": "refused", "detail": why}
 
 

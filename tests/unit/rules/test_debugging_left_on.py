@@ -28,13 +28,13 @@ def found(debugging, *, device="cpu", ranks=1):
 
 def test_anomaly_detection_is_told_with_its_line():
     told = found(ANOMALIES)
-    assert told.summary == "Anomaly detection slows every step: it is for debugging."
+    assert told.summary == "Anomaly detection is on, which slows every step."
     assert (told.file, told.line) == ("/home/user/train.py", 12)
 
 
 def test_several_are_told_in_one_finding():
     told = found({**ANOMALIES, **BLOCKING}, device="cuda:0")
-    assert told.summary.startswith("Anomaly detection and CUDA_LAUNCH_BLOCKING slow every step")
+    assert told.summary.startswith("Anomaly detection and CUDA_LAUNCH_BLOCKING are on")
     assert told.advice.endswith("; unset CUDA_LAUNCH_BLOCKING.")
 
 

@@ -65,6 +65,12 @@ def test_a_command_that_cannot_start_is_refused_with_the_next_move(folder, comma
         resolve(command, folder=folder)
 
 
+def test_a_notebook_is_told_how_to_become_a_script(folder):
+    (folder / "my look.ipynb").write_text("{}")
+    with pytest.raises(UsageError, match=r"notebook.*nbconvert --to script 'my look\.ipynb'"):
+        resolve(["my look.ipynb"], folder=folder)
+
+
 def test_a_folder_that_ends_like_a_script_is_none(folder):
     (folder / "odd.py").mkdir()
     with pytest.raises(UsageError, match="not there"):
