@@ -29,7 +29,7 @@ from hotlap import tunings
 NAMES = ("hotlap-a", "hotlap-b")
 ADDRESSES = ("10.213.7.1", "10.213.7.2")  # they exist in these namespaces alone
 PORT = 29541
-WORDS = "--quiet --model resnet10 --batch 32 --workers 0 --epochs 1000 --samples 20000"
+WORDS = "--quiet --model resnet10 --batch 8 --workers 0 --epochs 1000 --samples 20000"
 
 
 def main() -> None:
@@ -61,7 +61,9 @@ def network(link: str) -> Iterator[None]:
             ip("-n", name, "link", "set", end, "up")
             ip("-n", name, "link", "set", "lo", "up")
             shape = ("tbf", "rate", link, "burst", "256kb", "latency", "50ms")
-            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", end, "root", *shape], check=True)
+            subprocess.run(
+                ["tc", "-n", name, "qdisc", "add", "dev", end, "root", *shape], check=True
+            )
         yield
     finally:
         for name in NAMES:

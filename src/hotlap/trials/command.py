@@ -21,6 +21,14 @@ _GLUED = re.compile(r"-[A-Za-z]((?:~|\.{1,2})?/.*)", re.S)  # an option of one l
 _PATH = re.compile(r"(?<![\w.~-])(?:~|\.{1,2})?/[^\s,;:'\"=(){}\[\]|&<>]*")
 _ADDRESS = re.compile(r"\b(?!file:)[A-Za-z][\w+.-]*://[^\s'\",;]*")
 
+# What makes an experiment tracker write to files here, which go with the trial.
+TRACKERS = {
+    "WANDB_MODE": "offline",
+    "COMET_START_ONLINE": "0",
+    "CLEARML_OFFLINE_MODE": "1",
+    "NEPTUNE_MODE": "offline",
+}
+
 
 def resolve(command: Sequence[str], *, folder: Path) -> list[str]:
     """A first word that ends in .py runs with this interpreter; anything else runs as typed."""
@@ -78,10 +86,12 @@ def environment(
     trial: Path,
     variables: Mapping[str, str] | None = None,
     watched: bool = True,
+    offline: bool = False,
 ) -> dict[str, str]:
     """The user's environment with our bootstrap folder on PYTHONPATH and the trial's folder.
 
-    `variables` are those that optimizations want set.
+    `variables` are those that optimizations want set. `offline` keeps trials out of the
+    experiment trackers, which would show each of them as a run of the user's.
     """
     changed = {**plain, **(variables or {})}
     changed[TRIAL_VARIABLE] = str(trial)
@@ -90,7 +100,7 @@ def environment(
     if watched:
         changed.setdefault("PYTHONFAULTHANDLER", "1")
         changed.setdefault("KINETO_LOG_LEVEL", "99")  # the kernels pass says nothing in the log
-    return changed
+    return {**TRACKERS, **changed} if offline else changed
 
 
 def folders(command: Sequence[str], *, working: Path) -> list[str]:

@@ -307,7 +307,9 @@ class _Supervisor:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _ENTRY, *arguments],
                 cwd=working,
-                env=commands.environment(os.environ, trial=folder.path, variables=variables),
+                env=commands.environment(
+                    os.environ, trial=folder.path, variables=variables, offline=not in_place
+                ),
                 stdin=terminal.stdin,
                 stdout=terminal.output,
                 stderr=terminal.output,

@@ -86,6 +86,13 @@ def test_the_bootstrap_stands_before_the_users_own_path():
     ]
 
 
+def test_a_trial_is_no_run_for_an_experiment_tracker_unless_the_user_says_so():
+    asked = {"WANDB_MODE": "online"}
+    found = environment(asked, trial=Path("/tmp/trial"), offline=True)
+    assert (found["WANDB_MODE"], found["NEPTUNE_MODE"]) == ("online", "offline")
+    assert "NEPTUNE_MODE" not in environment({}, trial=Path("/tmp/trial"), watched=False)
+
+
 @pytest.mark.parametrize("plain", [{}, {"PYTHONPATH": ""}])
 def test_an_empty_path_adds_no_current_folder(plain):
     found = environment(plain, trial=Path("/tmp/trial"))
