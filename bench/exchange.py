@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from record import without_places
-
 from hotlap import tunings
+from record import without_places
 
 NAMES = ("hotlap-a", "hotlap-b")
 ADDRESSES = ("10.213.7.1", "10.213.7.2")  # they exist in these namespaces alone
