@@ -249,10 +249,10 @@ def samples_of(iterator: Any, batch: Any) -> int | None:
     if size is None and 0 < handed_out <= len(sizes):
         size, is_whole = sizes[handed_out - 1], True
     samples = samples_in(batch, size)
-    if samples != 1 or size is None or size == 1:
+    if samples not in (None, 1) or size is None or size == 1:
         return samples
-    # Sequences one after another, in a single row.
-    return size if is_whole or _has_more(iterator, handed_out) else 1
+    # All in a single row, one after another; or each in several, as pairs are.
+    return size if is_whole or _has_more(iterator, handed_out) else samples
 
 
 def _has_more(iterator: Any, handed_out: int) -> bool:
