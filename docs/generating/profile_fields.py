@@ -145,10 +145,10 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     },
     records.Loader: {
         "dataset": "The class of the dataset.",
-        "sampler": "The class of the sampler.",
+        "sampler": "The class of the sampler; of the one below torch's own sampler of batches.",
         "iterable": "Whether it is an IterableDataset.",
         "batches": "Its length. Null where it has none.",
-        "batch_size": "As it was given.",
+        "batch_size": "As it was given, to the loader or to torch's own sampler of batches.",
         "workers": "`num_workers`.",
         "prefetch_factor": "As it was given.",
         "pin_memory": "As it was given.",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from hotlap.data.reached import reached
+from hotlap.data.reached import is_the_users, reached
 from hotlap.generators import comparable, generator, is_generator
 
 
@@ -57,6 +58,17 @@ def held(dataset: Any) -> Iterator[tuple[str, Any]]:
     for where, value in reached(dataset):
         if is_generator(value) and id(value) not in everyones:
             yield where, value
+
+
+def is_a_librarys(value: Any) -> bool:
+    """Whether it is in a module of an installed library: other code of it may be what draws."""
+    owners = (one for one in list(sys.modules.values()) if isinstance(one, types.ModuleType))
+    return any(
+        value is one
+        for owner in owners
+        if not is_the_users(owner)
+        for one in list(vars(owner).values())
+    )
 
 
 def _everyones() -> Iterator[Any]:

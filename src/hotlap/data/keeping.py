@@ -31,6 +31,7 @@ from hotlap.data.nesting import INNER, all_of
 from hotlap.data.notes import is_other, is_the_users
 from hotlap.data.packing import CannotPack, pack
 from hotlap.data.shortening import TRANSFORMS
+from hotlap.generators import generator, same
 
 SAMPLES = 2
 MOST_IN_ORDER, IN_ORDER_SECONDS = 16, 1.0  # samples that are made in one order and in another
@@ -40,9 +41,12 @@ LONGEST = 1000  # bytes of an answer
 _KEPT: list[Any] = []  # streams of the process: they write out what is in them when let go of
 
 
-def changed_by_samples(dataset: Any, *, seconds: float = SECONDS) -> str | None:
+def changed_by_samples(
+    dataset: Any, *, seconds: float = SECONDS, beside: Sequence[tuple[str, Any]] = ()
+) -> str | None:
     """The name of something that is another each time samples are made; None if nobody knows.
 
+    `beside` are generators of random numbers by name, which making samples may draw from.
     A data set with memory that processes share is made for workers, and would be changed by this.
     """
     if any(map(_is_shared, (value for one in all_of(dataset) for value in vars(one).values()))):
@@ -54,7 +58,7 @@ def changed_by_samples(dataset: Any, *, seconds: float = SECONDS) -> str | None:
     if child == 0:
         try:
             _silence()
-            os.write(write, _found(dataset).encode()[:LONGEST])
+            os.write(write, _found(dataset, beside).encode()[:LONGEST])
         finally:
             os._exit(0)
     os.close(write)
@@ -83,9 +87,14 @@ def _silence() -> None:
     sys.stdout = sys.stderr = os.fdopen(nowhere, "w")
 
 
-def _found(dataset: Any) -> str:
+def _found(dataset: Any, beside: Sequence[tuple[str, Any]]) -> str:
     torch.set_num_threads(1)  # those of the process it was forked from are not here
-    return found_here(dataset) or ""
+    before = [generator(one).state() for _, one in beside]
+    what = found_here(dataset)
+    for (name, one), state in zip(beside, before, strict=True):
+        if not same(generator(one).state(), state):
+            return name
+    return what or ""
 
 
 def found_here(dataset: Any, indices: Sequence[int] | None = None) -> str | None:

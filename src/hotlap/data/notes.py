@@ -259,10 +259,29 @@ def _makes_samples(value: Any) -> bool:
 def counts(holder: Any, name: str) -> bool:
     """What torch keeps in a module, such as its hooks, is nothing to the samples.
 
-    Nor is what an object keeps so that it need not be worked out again: reading may put it there.
+    Nor is whether a model that learns is being evaluated just now, or what an object keeps so that
+    it need not be worked out again: reading may put it there.
     """
+    if issubclass(type(holder), torch.nn.Module):
+        return not name.startswith("_") and not (name == "training" and _learns(holder))
     if not name.startswith("_"):
         return True
-    if issubclass(type(holder), torch.nn.Module):
-        return False
     return _makes_samples(holder) or "cache" not in name
+
+
+def _learns(module: Any) -> bool:
+    """Whether it has parameters that gradients are taken of."""
+    found, seen = [module], set()
+    for one in found:  # grows
+        if id(one) in seen or one is None:
+            continue
+        seen.add(id(one))
+        held = vars(one)
+        if any(weight is not None and weight.requires_grad for weight in _of(held, "_parameters")):
+            return True
+        found.extend(_of(held, "_modules"))
+    return False
+
+
+def _of(held: dict[str, Any], name: str) -> list[Any]:
+    return list(held.get(name, {}).values())

@@ -94,14 +94,14 @@ def _of_modules(names: Iterable[str], known: Mapping[str, Any], where: str = "")
     """What code of these names takes from modules and classes of the user's own: `noise.source`."""
     for name in names:
         owner = known.get(name)
-        if isinstance(owner, (types.ModuleType, type)) and _is_the_users(owner):
+        if isinstance(owner, (types.ModuleType, type)) and is_the_users(owner):
             inside, there = vars(owner), f"{where}.{name}"
             yield from ((f"{there}.{one}", inside[one]) for one in names if one in inside)
             if not where:  # a module in a package, or a class in a module
                 yield from _of_modules(names, inside, there)
 
 
-def _is_the_users(owner: types.ModuleType | type) -> bool:
+def is_the_users(owner: types.ModuleType | type) -> bool:
     """Libraries are large, and what they keep is theirs."""
     name = origins.module(owner) if isinstance(owner, type) else owner.__name__
     file = getattr(sys.modules.get(name), "__file__", None) or ""

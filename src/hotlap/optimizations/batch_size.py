@@ -24,6 +24,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import reading
+from hotlap.optimizations.midway import scripts_own
+from hotlap.probes.batches import innermost
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -85,11 +87,14 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     larger: dict[int, int] = {}  # datasets, with the batch size they were given
 
     def change(arguments: dict[str, Any]) -> None:
-        if arguments.get("batch_sampler") is not None or arguments.get("batch_size", 1) is None:
+        dataset = id(scripts_own(arguments.get("dataset")))
+        sampler, size = arguments.get("batch_sampler"), arguments.get("batch_size", 1)
+        if sampler is not None:
+            size = getattr(innermost(sampler), "batch_size", None)
+        if size is not None and larger.get(dataset) == size:
+            return  # made anew from one like that, as Lightning and accelerate do
+        if sampler is not None or size is None:
             training.refused(NAME, "the loader's batches are made by a batch sampler")
-            return
-        dataset, size = id(arguments.get("dataset")), int(arguments.get("batch_size", 1))
-        if larger.get(dataset) == size:  # made anew from one like that, as Lightning does
             return
         samples = _samples(arguments)
         if samples is not None and samples < size * factor:  # with drop_last there would be none

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotlap.optimizations import gradient_hooks, leaves, reading, weights, written_gradients
 from hotlap.optimizations.parts import Epoch, Whole, hand_out
+from hotlap.probes.batches import innermost
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -107,9 +108,12 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     def change(arguments: dict[str, Any]) -> None:
         rounds.read_source()
         size = arguments.get("batch_size", 1) or 0
-        if rounds.left or isinstance(size, Whole):  # made anew from one of them, as Lightning does
-            return
-        if arguments.get("batch_sampler") is not None:
+        sampler = arguments.get("batch_sampler")
+        if sampler is not None:
+            size = getattr(innermost(sampler), "batch_size", None)
+        if rounds.left or isinstance(size, Whole):
+            return  # made anew from one of them, as Lightning and accelerate do
+        if sampler is not None:
             training.refused(NAME, BATCH_SAMPLER)
             return
         if not size or size % number:

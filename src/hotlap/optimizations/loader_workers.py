@@ -190,14 +190,16 @@ def _untrusted(arguments: dict[str, Any]) -> str | None:
 def _not_shared(dataset: Any) -> str | None:
     from hotlap.data import generators, keeping
 
-    where, generator = next(generators.held(dataset), ("", None))
-    if generator is not None:
+    beside: list[tuple[str, Any]] = []
+    for where, generator in generators.held(dataset):
         name = where or type(generator).__name__
-        return f"{name} is a random generator, and each worker would repeat it in every epoch"
+        if not generators.is_a_librarys(generator):
+            return f"{name} is a random generator, and each worker would repeat it in every epoch"
+        beside.append((name, generator))
     handle = handles.held(dataset, by_workers=True)
     if handle is not None:
         return f"{handle}, which workers cannot share"
-    what = keeping.changed_by_samples(dataset)
+    what = keeping.changed_by_samples(dataset, beside=beside)
     if what is not None:
         return f"making a sample changes `{what}`, and workers would change copies of their own"
     return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotlap.probes import batches
+
 
 def unusual_batches(torch: Any, arguments: dict[str, Any]) -> str | None:
     """Why its batches are not torch's own collation of samples; None where they are."""
@@ -22,7 +24,7 @@ def shuffling(torch: Any, arguments: dict[str, Any]) -> bool:
     """Whether a loader of these arguments draws its samples in an order of its own."""
     given = arguments.get("sampler")
     if arguments.get("batch_sampler") is not None:
-        given = arguments["batch_sampler"]
+        given = batches.innermost(arguments["batch_sampler"])
         given = getattr(given, "sampler", given)
     if given is None:
         return bool(arguments.get("shuffle"))

@@ -47,15 +47,15 @@ class Midway:
     def reason(self, dataset: Any) -> str | None:
         """Why a data set gets no workers again."""
         own = scripts_own(dataset)
-        return next((changed(what) for one, what in self._changed if one is own), None)
+        return next((why for one, why in self._changed if one is own), None)
 
-    def ended(self, dataset: Any, what: str, loader: Any) -> None:
-        self._changed.append((dataset, what))
-        self._training.ended(self._name, changed(what))
+    def ended(self, dataset: Any, why: str, loader: Any) -> None:
+        self._changed.append((dataset, why))
+        self._training.ended(self._name, why)
         if loader is None:
             return
         if loader.persistent_workers:
-            self._training.ended("persistent-workers", changed(what))
+            self._training.ended("persistent-workers", why)
         vars(loader).update(ALONE, _iterator=None)  # the loader itself lets nobody set some of it
 
     def _wrap(self) -> None:
@@ -115,7 +115,7 @@ class Epoch:
         from hotlap.data.noting import Noted
 
         collate = getattr(loader.collate_fn, "__self__", loader.collate_fn)
-        self._noted = (Noted(dataset), Noted(collate))
+        self._noted = {"data set": Noted(dataset), "collate function": Noted(collate)}
         self.midway, self._dataset = midway, dataset
         self._alone = object.__new__(type(loader))  # a copy, without asking how it wants to be
         vars(self._alone).update(vars(loader), _iterator=None)
@@ -129,10 +129,10 @@ class Epoch:
         if self._rest is not None:
             return self._rest._next_data()
         iterator: Any = self.iterator()
-        what = self._change() if self.waiting else None
-        if what is not None:
+        why = self._change() if self.waiting else None
+        if why is not None:
             self._rest = self._go_on(iterator)
-            self.midway.ended(self._dataset, what, self._loader())
+            self.midway.ended(self._dataset, why, self._loader())
             return self._rest._next_data()
         if self.waiting:
             self.waiting.popleft()
@@ -143,11 +143,11 @@ class Epoch:
         """What takes long to compare is looked at after the first batch, then now and then."""
         began = time.perf_counter()
         closely = self._handed_out == 1 or began > self._look_again
-        found = [noted.change(closely=closely) for noted in self._noted]
+        found = {owner: noted.change(closely=closely) for owner, noted in self._noted.items()}
         if closely:
             now = time.perf_counter()
             self._look_again = now + (now - began) / SHARE
-        return next((what for what in found if what is not None), None)
+        return next((changed(what, of) for of, what in found.items() if what is not None), None)
 
     def _go_on(self, iterator: Any) -> Any:
         """The batches that are left, as the script loads them; no random number is drawn for it."""

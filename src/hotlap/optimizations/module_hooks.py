@@ -6,6 +6,7 @@ torch's compiler builds those in that are there when it compiles, and does not l
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -29,9 +30,11 @@ def changes(torch: Any) -> Callable[[], tuple[int, int]]:
 
 def unseen(torch: Any) -> bool:
     """Whether there are hooks of all modules, and a compiler (torch 2.4's) leaves them out."""
-    if not torch.__version__.startswith("2.4."):  # asking for the setting itself is warned of
+    if not any(getattr(torch.nn.modules.module, "_global" + kind) for kind in KINDS):
         return False
-    return any(getattr(torch.nn.modules.module, "_global" + kind) for kind in KINDS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that newer ones always see them
+        return not getattr(torch._dynamo.config, "inline_inbuilt_nn_modules", True)
 
 
 def of(torch: Any, module: Any) -> frozenset[int]:

@@ -53,8 +53,8 @@ class Originals:
         self._training.ended(self._name, why)
 
 
-def changed(what: str) -> str:
-    return f"the script changes `{what}` of its data set while it trains"
+def changed(what: str, owner: str = "data set") -> str:
+    return f"the script changes `{what}` of its {owner} while it trains"
 
 
 def unseen(what: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import sys
@@ -41,9 +42,17 @@ class Parts:
         self._batches = batches
         self._size = size
         self._wanted = wanted
+        self.share = 1.0  # of the part that was asked for last
 
     def __iter__(self) -> Epoch:
-        return Epoch(self._batches, self._size.parts, self._wanted)
+        return Epoch(self._each())
+
+    def _each(self) -> Iterator[tuple[Any, float]]:
+        parts = self._size.parts
+        for batch in self._batches:
+            for part in split(batch, parts) if self._wanted() else (batch,):
+                self.share = len(part) / len(batch) * min(1.0, len(batch) / parts)
+                yield part, self.share
 
     def __len__(self) -> int:
         whole = len(self._batches)
@@ -58,24 +67,52 @@ class Parts:
         return max(0, self._size.parts - last) if last else 0
 
 
+class Within:
+    """What a sampler that leaves some of the batches inside of it out makes of their parts.
+
+    A training that was resumed begins so: it has counted parts, and leaves as many out.
+    """
+
+    def __init__(self, outer: Any, parts: Parts | Within) -> None:
+        self._parts = parts
+        self._outer = copy.copy(outer)
+        self._outer.batch_sampler = parts
+
+    @property
+    def share(self) -> float:
+        return self._parts.share
+
+    def __iter__(self) -> Epoch:
+        return Epoch((part, self.share) for part in self._outer)
+
+    def __len__(self) -> int:
+        return len(self._outer)
+
+
 class Epoch:
     """The parts of one epoch, and which share of its update each that is to come has."""
 
-    def __init__(self, batches: Any, parts: int, wanted: Callable[[], bool]) -> None:
+    def __init__(self, parts: Iterator[tuple[Any, float]]) -> None:
         self.shares: deque[float] = deque(maxlen=MOST_AHEAD)  # in the order they are handed out in
-        self._parts = self._each(batches, parts, wanted)
+        self._parts = parts
 
     def __iter__(self) -> Epoch:
         return self
 
     def __next__(self) -> Any:
-        return next(self._parts)
+        part, share = next(self._parts)
+        self.shares.append(share)
+        return part
 
-    def _each(self, batches: Any, parts: int, wanted: Callable[[], bool]) -> Iterator[Any]:
-        for batch in batches:
-            for part in split(batch, parts) if wanted() else (batch,):
-                self.shares.append(len(part) / len(batch) * min(1.0, len(batch) / parts))
-                yield part
+
+def in_parts(batches: Any, wanted: Callable[[], bool]) -> Parts | Within | None:
+    """The same batches in parts; None where none of the samplers is of batches to be divided."""
+    size = getattr(batches, "batch_size", None)
+    if isinstance(size, Whole):
+        return Parts(batches, size, wanted)
+    inner = getattr(batches, "batch_sampler", None)
+    parts = None if inner is None else in_parts(inner, wanted)
+    return None if parts is None else Within(batches, parts)
 
 
 def split(batch: list[Any], parts: int) -> Iterator[list[Any]]:
@@ -100,13 +137,13 @@ def hand_out(
 
     def indices(this: Any) -> Any:
         batches = plain.fget(this)
-        size = getattr(batches, "batch_size", None)
-        return Parts(batches, size, wanted) if isinstance(size, Whole) else batches
+        parts = in_parts(batches, wanted)
+        return batches if parts is None else parts
 
     def length(this: Any) -> int:
         size = this.batch_size
         found = int(plain_length(this))
-        if not isinstance(this._index_sampler, Parts) or not wanted():
+        if not isinstance(this._index_sampler, (Parts, Within)) or not wanted():
             return found
         if not _is_hotlap(sys._getframe(1)):
             asked()

@@ -39,6 +39,16 @@ def samples_in(batch: Any, size: int | None = None) -> int | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+def innermost(sampler: Any) -> Any:
+    """The sampler of batches in the midst of others: some hand out a share of another's batches."""
+    for _ in range(DEEPEST):
+        inner = getattr(sampler, "batch_sampler", None)
+        if inner is None:
+            break
+        sampler = inner
+    return sampler
+
+
 def samples_passed(args: Iterable[Any], kwargs: dict[str, Any], module: Any = None) -> int | None:
     """The samples a model is called with: those of the first argument that has a number."""
     for argument in (*args, *kwargs.values()):

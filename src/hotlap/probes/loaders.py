@@ -11,6 +11,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from hotlap.probes import places
+from hotlap.probes.batches import innermost, samples_in
 from hotlap.probes.timeline import INPUT
 from hotlap.probes.workers import Notes
 
@@ -55,7 +56,10 @@ class LoaderWatch:
     def describe(self, loader: Any) -> dict[str, Any]:
         place = self.made.get(id(loader))
         dataset = getattr(loader, "dataset", None)
-        sampler = getattr(loader, "sampler", None)
+        sampler, size = getattr(loader, "sampler", None), getattr(loader, "batch_size", None)
+        batches = innermost(getattr(loader, "batch_sampler", None))
+        if size is None and type(batches).__module__.startswith("torch."):
+            sampler, size = batches.sampler, batches.batch_size  # as accelerate makes loaders anew
         try:
             length: int | None = len(loader)
         except Exception:  # an IterableDataset without a length, or the user's own failing one
@@ -67,7 +71,7 @@ class LoaderWatch:
             "iterable": "Iterable" in str(getattr(loader, "_dataset_kind", ""))
             or getattr(loader, "_dataset_kind", 0) == 1,
             "batches": length,
-            "batch_size": getattr(loader, "batch_size", None),
+            "batch_size": size,
             "workers": getattr(loader, "num_workers", 0),
             "prefetch_factor": getattr(loader, "prefetch_factor", None),
             "pin_memory": bool(getattr(loader, "pin_memory", False)),
@@ -236,12 +240,27 @@ def _workers(iterator: Any) -> list[int]:
     return [pid for pid in found if pid is not None]
 
 
-def asked_for(iterator: Any) -> int | None:
-    """How many samples the batch was to have that the loader handed out last."""
+def samples_of(iterator: Any, batch: Any) -> int | None:
+    """Those of the batch that was handed out last."""
     size: int | None = getattr(iterator, "_hotlap_batch_size", None)
     _, sizes = getattr(iterator, "_hotlap_sizes", (None, ()))
-    at = getattr(iterator, "_num_yielded", 0) - 1
-    return sizes[at] if size is None and 0 <= at < len(sizes) else size
+    handed_out = getattr(iterator, "_num_yielded", 0)
+    is_whole = False  # it is known to be made of as many samples as that
+    if size is None and 0 < handed_out <= len(sizes):
+        size, is_whole = sizes[handed_out - 1], True
+    samples = samples_in(batch, size)
+    if samples not in (None, 1) or size is None or size == 1:
+        return samples
+    # All in a single row, one after another; or each in several, as pairs are.
+    return size if is_whole or _has_more(iterator, handed_out) else samples
+
+
+def _has_more(iterator: Any, handed_out: int) -> bool:
+    """Whether other batches follow: the last one of an epoch may be of a single sample."""
+    try:
+        return getattr(iterator, "_dataset_kind", None) == 0 and handed_out < len(iterator)
+    except Exception:  # a sampler that does not know how much it hands out
+        return False
 
 
 def _note_sizes(base: Any) -> None:

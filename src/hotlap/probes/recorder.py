@@ -14,11 +14,11 @@ from threading import get_ident
 from typing import Any
 
 from hotlap.probes import environment, summary, writing
-from hotlap.probes.batches import samples_in, samples_passed
+from hotlap.probes.batches import samples_passed
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
 from hotlap.probes.ledger import Ledger
-from hotlap.probes.loaders import LoaderWatch, asked_for
+from hotlap.probes.loaders import LoaderWatch, samples_of
 from hotlap.probes.losses import Losses
 from hotlap.probes.modules import Roots
 from hotlap.probes.optimizers import Optimizers, trainable
@@ -146,7 +146,7 @@ class Recorder:
         samples = None
         self.times.setdefault("first_batch", time.time())
         try:
-            samples = samples_in(batch, asked_for(iterator))
+            samples = samples_of(iterator, batch)
         except Exception as problem:  # a batch type with a will of its own
             self.note("batch", problem)
         loader = getattr(iterator, "_hotlap_loader", 0)

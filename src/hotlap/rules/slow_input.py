@@ -128,6 +128,8 @@ def takes_workers_away(record: Record, loader: Loader) -> bool:
 
 
 def _at_once(record: Record) -> str:
+    if any(loader.iterable for loader in record.loaders[:1]):
+        return "let the IterableDataset yield whole batches (batch_size=None)"
     resident = ", or keep them on the device (hotlap.data.DeviceDataset)"
     return (
         "fetch the samples of a batch at once (__getitems__, or slices of tensors)"
@@ -139,9 +141,11 @@ def _cheaper(record: Record, workers: int) -> str:
     if reading.hands_over(record):
         return f"Hand over less: {_at_once(record)}, or as smaller numbers (uint8)."
     if reading.waits_on_storage(record):
+        known = bool(record.loaders) and not record.loaders[0].iterable
+        at_once = "fetch the samples of a batch at once (hotlap.data.Concurrent)"
         return (
-            f"{units.plural(workers, 'worker')} wait on storage already: fetch the samples of a "
-            "batch at once (hotlap.data.Concurrent), or cache them."
+            f"{units.plural(workers, 'worker')} wait on storage already: "
+            f"{at_once if known else 'read ahead in the IterableDataset'}, or cache them."
         )
     cores = reading.cores(record)
     taken = f"All {cores} cores are taken by {workers} workers already"

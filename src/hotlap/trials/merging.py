@@ -334,7 +334,7 @@ def _rank(raw: Raw) -> Rank:
     whole = stats.mean([sum(row.values()) for row in rows]) if rows else None
     backward = stats.mean([row.get("backward", 0.0) for row in rows]) if rows else 0.0
     # Ranks wait for each other in the backward pass; what it has no room for they wait elsewhere.
-    waited = max(backward, float((raw["kernels"] or {}).get("communication_seconds") or 0.0))
+    waited = max(backward, _communication(raw["kernels"] or {}, whole or 0.0))
     return Rank(
         rank=raw["rank"],
         pid=raw["pid"],
@@ -342,3 +342,10 @@ def _rank(raw: Raw) -> Rank:
         median_seconds=_step(raw).median_seconds,
         own_seconds=max(0.0, whole - waited) if whole is not None else None,
     )
+
+
+def _communication(kernels: dict[str, Any], step: float) -> float:
+    """Of such a step: those under torch.profiler take longer, and so does the waiting in them."""
+    seconds = float(kernels.get("communication_seconds") or 0.0)
+    profiled = kernels.get("profiled_step_seconds")
+    return seconds * min(1.0, step / profiled) if profiled else seconds

@@ -150,3 +150,29 @@ def test_an_epoch_smaller_than_a_larger_batch_keeps_its_own(train):
     assert run.told["batches"] == 1
     why = "an epoch of 10 samples has no batch of 16"
     assert run.done["batch-size"] == {"status": "refused", "detail": why}
+
+
+def test_a_loader_made_anew_around_the_larger_batches_has_them_already(train):
+    """As accelerate does, also with a share or the rest of an epoch; and around a cache."""
+    run = train(
+        {"batch-size": {"factor": 4, "learning-rate": "keep"}, "concurrent-fetch": {"threads": 2}},
+        """
+        class Share:
+            def __init__(self, batch_sampler): self.batch_sampler = batch_sampler
+            def __iter__(self): return iter(self.batch_sampler)
+
+        class Data(torch.utils.data.Dataset):
+            def __len__(self): return 64
+            def __getitem__(self, index): return torch.ones(1)
+
+        loader = DataLoader(Data(), batch_size=4, shuffle=True)
+        again = DataLoader(loader.dataset, batch_sampler=loader.batch_sampler)
+        share = DataLoader(again.dataset, batch_sampler=Share(again.batch_sampler))
+        told["sizes"] = [len(next(iter(one))) for one in (loader, again, share)]
+        sampler = torch.utils.data.RandomSampler(loader.dataset)
+        last = DataLoader(loader.dataset, batch_size=loader.batch_size, sampler=sampler)
+        told["size"] = last.batch_size
+        """,
+    )
+    assert run.told == {"sizes": [16, 16, 16], "size": 16}
+    assert run.done["batch-size"] == {"status": "applied", "detail": "batch_size=16"}

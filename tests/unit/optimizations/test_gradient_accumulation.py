@@ -329,3 +329,51 @@ def test_a_script_that_updates_by_itself_is_left_alone(train):
 def test_by_hand_gradients_are_cleared_after_the_step():
     lines = gradient_accumulation.by_hand({"parts": 2}).splitlines()
     assert lines[-2:] == ["optimizer.step()", "optimizer.zero_grad()"]
+
+
+def test_a_resumed_epoch_leaves_parts_out_as_it_has_counted_them(train):
+    """As accelerate does it: the training was stopped after 6 of the 16 parts of an epoch."""
+    script = """
+class Rest:
+    def __init__(self, batch_sampler, left_out):
+        self.batch_sampler, self.left_out = batch_sampler, left_out
+
+    def __iter__(self):
+        return (batch for at, batch in enumerate(self.batch_sampler) if at >= self.left_out)
+
+    def __len__(self):
+        return len(self.batch_sampler) - self.left_out
+
+rest = DataLoader(data, batch_sampler=Rest(loader.batch_sampler, LEFT_OUT))
+told["length"] = len(rest)
+for x, y in rest:
+    sizes.append(len(x))
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+    plain, run = both(train, script.replace("LEFT_OUT", "1 if 'again' in told else 0"), updates=4)
+    assert (plain["length"], run["length"]) == (4, 16)
+    run = train(PARTS, DATA + script.replace("LEFT_OUT", "6") + "finish()\n")
+    assert (run.told["length"], run.told["updates"], run.told["sizes"]) == (10, 2, [4])
+    assert "except" not in run.done["gradient-accumulation"]
+
+
+def test_the_parts_of_a_last_batch_keep_their_share_where_others_were_left_out(train):
+    run = train(
+        PARTS,
+        """
+        from hotlap.optimizations.parts import in_parts
+
+        class Rest:
+            def __init__(self, batch_sampler): self.batch_sampler = batch_sampler
+            def __iter__(self): return (one for n, one in enumerate(self.batch_sampler) if n > 2)
+
+        loader = DataLoader(range(22), batch_size=16)
+        epoch = iter(in_parts(Rest(loader.batch_sampler), lambda: True))
+        told["parts"] = [len(part) for part in epoch]
+        told["shares"] = list(epoch.shares)
+        """,
+    )
+    assert run.told["parts"] == [4, 1, 2, 1, 2]
+    assert run.told["shares"] == pytest.approx([1 / 4, 1 / 6, 1 / 3, 1 / 6, 1 / 3])

@@ -66,7 +66,15 @@ def of(shuffle):
 def workers(**given):
     return DataLoader(data, **given).num_workers
 
+class Share:
+    def __init__(self, sampler):
+        self.batch_sampler = BatchSampler(sampler, 4, False)
+
+    def __iter__(self):
+        return iter(self.batch_sampler)
+
 told["train"] = [
+    workers(batch_sampler=Share(RandomSampler(data))),
     workers(batch_sampler=BatchSampler(RandomSampler(data), 4, False)),
     workers(shuffle=True),
     workers(sampler=RandomSampler(data)),
@@ -79,11 +87,12 @@ told["evaluate"] = [
     workers(sampler=SequentialSampler(data)),
     workers(sampler=of(shuffle=False)),
     workers(batch_sampler=BatchSampler(SequentialSampler(data), 4, False)),
+    workers(batch_sampler=Share(SequentialSampler(data))),  # as accelerate makes it anew
 ]
 """,
     )
-    assert run.told["train"] == [2] * 5
-    assert run.told["evaluate"] == [0] * 5
+    assert run.told["train"] == [2] * 6
+    assert run.told["evaluate"] == [0] * 6
 
 
 def test_a_script_that_never_shuffles_still_gets_its_workers(train):
@@ -350,3 +359,42 @@ told["samples"] = [[batch.tolist() for batch in loader] for _ in range(2)]
     assert run.told == train({}, script).told
     assert run.done["loader-workers"]["status"] == "refused"
     assert "making a sample changes `before`" in run.done["loader-workers"]["detail"]
+
+
+LIBRARY = """
+import random
+from torch.utils.data import Dataset
+
+rng = random.Random(0)
+
+class Table(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return SAMPLE
+
+    def renamed(self):
+        return rng.random()
+"""
+
+
+@pytest.mark.parametrize(("sample", "number"), [("index", 2), ("index + rng.random()", 0)])
+def test_what_a_library_draws_from_for_something_else_is_no_reason(train, tmp_path, sample, number):
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "tables_of_ours.py").write_text(LIBRARY.replace("SAMPLE", sample))
+    run = train(
+        WORKERS,
+        f"""
+        import sys
+        sys.path.append({str(installed)!r})
+        from tables_of_ours import Table
+
+        told["workers"] = DataLoader(Table(), batch_size=4, shuffle=True).num_workers
+        """,
+    )
+    assert run.told["workers"] == number
+    if not number:
+        why = "making a sample changes `__getitem__.rng`"
+        assert run.done["loader-workers"]["detail"].startswith(why)

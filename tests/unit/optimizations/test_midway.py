@@ -89,6 +89,31 @@ def test_every_change_is_seen(train, made, change):
     assert "until" in run.done["loader-workers"]
 
 
+def test_a_model_that_learns_is_evaluated_while_the_collate_function_holds_it(train):
+    made = "DataLoader(data, batch_size=4, shuffle=True, collate_fn=holding)"
+    model = f"""
+class Holding(Collating):
+    def __init__(self, model): self.model = model
+
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout())
+holding = Holding(model)
+data, collating = Data(), Collating()
+loader = {made}"""
+    run = train(
+        WORKERS,
+        SCRIPT.replace("data, collating = Data(), Collating()\nloader = MADE", model)
+        .replace("CHANGE", "model.train(step % 3 > 0)")
+        .replace("FROM", "2"),
+    )
+    assert run.done["loader-workers"] == {"status": "applied", "detail": "num_workers=2"}
+
+
+def test_it_is_said_what_was_changed(train):
+    run, _ = trained(train, WORKERS, made=COLLATED, change="collating.level = step")
+    why = "the script changes `level` of its collate function while it trains"
+    assert run.done["loader-workers"]["until"] == why
+
+
 def test_workers_load_until_then_and_never_again(train):
     run, _ = trained(train, WORKERS, since=8)
     assert without_workers(run) == [[False] * 6, [False] * 2 + [True] * 4, [True] * 6]

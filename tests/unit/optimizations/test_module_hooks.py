@@ -78,3 +78,23 @@ finish()
     assert run.told["seen"] == 8
     assert run.told["compilations"] == 5
     assert run.done["compile"]["until"] == "the script keeps registering hooks of its modules"
+
+
+@pytest.mark.parametrize("hooks", [0, 1])
+def test_looking_for_hooks_warns_the_script_of_nothing(train, hooks):
+    """Newer torch calls the setting that is asked for deprecated."""
+    run = train(
+        {},
+        f"""
+        import torch._dynamo
+        from hotlap.optimizations import module_hooks
+
+        if {hooks}:
+            nn.modules.module.register_module_forward_hook(lambda *_: None)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            module_hooks.unseen(torch)
+        told["warned"] = [str(one.message) for one in warned]
+        """,
+    )
+    assert run.told["warned"] == []

@@ -353,3 +353,60 @@ def test_what_new_workers_made_is_told_of_loaders_that_train(tmp_path):
     assert watch.crews_making == [0.1, 0.3]
     assert watch.split()["new_workers_making_seconds"] == pytest.approx(0.2)
     assert LoaderWatch().split()["new_workers_making_seconds"] is None
+
+
+class Share:
+    """As accelerate's: hands out another sampler's batches."""
+
+    def __init__(self, batch_sampler):
+        self.batch_sampler = batch_sampler
+
+    def __iter__(self):
+        return iter(self.batch_sampler)
+
+
+def test_a_loader_made_anew_around_torchs_batches_has_their_size():
+    loader = torch.utils.data.DataLoader(list(range(40)), batch_size=8, shuffle=True)
+    for batches in (loader.batch_sampler, Share(loader.batch_sampler)):
+        found = facts(torch.utils.data.DataLoader(list(range(40)), batch_sampler=batches))
+        assert (found["batch_size"], found["sampler"]) == (8, "RandomSampler")
+    own = facts(torch.utils.data.DataLoader(list(range(4)), batch_sampler=[[0, 1], [2, 3]]))
+    assert (own["batch_size"], own["sampler"]) == (None, "SequentialSampler")
+
+
+IN_A_ROW = """
+import json, sys
+from pathlib import Path
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+
+from hotlap.probes.install import install
+import torch
+recorder = install(torch, Path(sys.argv[1]), 0.0)
+told = []
+recorder._tally.tell = lambda what: told.append(what[1])
+
+def in_a_row(samples):
+    return {"ids": torch.cat(samples)[None], "at": torch.cat(samples)[None]}
+
+def pairs(samples):
+    return {"ids": torch.stack(samples * 2), "at": torch.stack(samples * 2)}
+
+data = [torch.arange(5)] * 14
+sampler = BatchSampler(SequentialSampler(data), 4, False)
+for loader in (
+    DataLoader(data, batch_size=4, collate_fn=in_a_row),
+    DataLoader(data, batch_sampler=sampler, collate_fn=in_a_row),
+    DataLoader(data, batch_size=4, collate_fn=in_a_row, num_workers=1),
+    DataLoader(data, batch_sampler=sampler, collate_fn=pairs),
+):
+    list(loader)
+print(json.dumps(told))
+"""
+
+
+def test_sequences_in_a_single_row_and_pairs_are_as_many_samples_as_were_asked_for(
+    in_python, trial
+):
+    output = in_python(IN_A_ROW, str(trial))
+    told = [4, 4, 4, 1], [4, 4, 4, 2]  # a last batch of one cannot be told from a row
+    assert output.strip() == str([*told[0], *told[1], *told[0], *told[1]])

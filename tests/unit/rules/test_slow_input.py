@@ -77,3 +77,20 @@ def test_a_step_that_takes_an_epoch_of_several_batches_keeps_its_workers():
     found = msgspec.structs.replace(found, step=msgspec.structs.replace(found.step, samples=32.0))
     for advice in said_of(found):
         assert advice.startswith("Pass persistent_workers=True to this DataLoader")
+
+
+@pytest.mark.parametrize(
+    ("making", "burned", "workers"), [(0.1, 1.0, 4), (0.9, 0.1, 64), (None, 1.0, 0)]
+)
+def test_a_data_set_that_streams_is_not_asked_for_samples_by_number(making, burned, workers):
+    found = waiting(share=0.0, workers=workers, iterable=True)
+    found = msgspec.structs.replace(
+        found,
+        input_making_share=making,
+        input_cpu_share=burned,
+        step=msgspec.structs.replace(found.step, median_seconds=5e-4, mean_seconds=5e-4),
+    )
+    advice = slow_input.check(found, judge(found)).advice
+    assert "IterableDataset" in advice
+    assert "__getitems__" not in advice
+    assert "Concurrent" not in advice

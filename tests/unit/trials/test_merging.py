@@ -366,3 +366,12 @@ def test_losses_are_rank_zeros_whichever_rank_is_the_slowest():
 def test_a_rank_that_measured_nothing_is_left_out():
     record = merged(rank(0), raw(window("warmup"), pid=101, rank=1, world_size=2, steps=1))
     assert len(record.ranks) == 1
+
+
+def test_waiting_in_steps_that_take_longer_under_the_profiler_is_laid_over_a_usual_one():
+    def waiting(number, seconds):
+        kernels = {"steps": 4, "communication_seconds": seconds, "profiled_step_seconds": 2.0}
+        return rank(number, own=0.9, kernels=kernels)
+
+    record = merged(waiting(0, 1.2), waiting(1, 0.4))
+    assert [one.own_seconds for one in record.ranks] == pytest.approx([0.4, 0.8])
