@@ -20,6 +20,7 @@ SCHEMA = 1
 STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd")
 UNEVEN_FROM = 1.3  # mean over median: a step whose cost comes in bursts is told by its mean
 PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
+NO_RESULT = "is no result of hotlap. Name a run's folder, or a file that --json wrote."
 MEMORY_PARTS = ("parameters", "gradients", "optimizer", "activations", "rest")
 
 
@@ -286,11 +287,9 @@ def parse(text: bytes, *, source: str, newest: int) -> dict[str, Any]:
     try:
         content = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        if not text.strip() or text.lstrip()[:1] == b"{":
-            raise RecordError(f"{source} is not JSON ({problem}). Was it cut short?") from problem
-        raise RecordError(
-            f"{source} is no result of hotlap. Name a run's folder, or a file that --json wrote."
-        ) from problem
+        if text.strip() and text.lstrip()[:1] != b"{":
+            raise RecordError(f"{source} {NO_RESULT}") from problem
+        raise RecordError(f"{source} is not JSON ({problem}). Was it cut short?") from problem
     version = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(version, int) or version < 1:
         raise RecordError(f"{source} carries no schema version: it is not a record of hotlap.")

@@ -26,17 +26,7 @@ from hotlap.search import comparing, concluding, guarding, judging, planning, re
 from hotlap.search.book import BASELINE, Book, Machine, OutOfBudget, Request
 from hotlap.search.comparing import Spread
 from hotlap.search.planning import WORTH_BUNDLING, Candidate, Plan, bundled, plan
-from hotlap.tunings import (
-    CHANGED,
-    SAME,
-    SLOWER,
-    UNPROVEN,
-    Guard,
-    Run,
-    Speedup,
-    Trial,
-    Winner,
-)
+from hotlap.tunings import CHANGED, SAME, SLOWER, UNPROVEN, Guard, Run, Speedup, Trial, Winner
 
 MOST_BUNDLES = 3
 FINAL_RUNS = 3  # of the winner and the baseline, at least
