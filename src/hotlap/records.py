@@ -297,8 +297,7 @@ def parse(text: bytes, *, source: str, newest: int) -> dict[str, Any]:
         raise RecordError(
             f"{source} has schema {version}, this hotlap reads up to {newest}. Upgrade hotlap."
         )
-    found: dict[str, Any] = content
-    return found
+    return dict(content)
 
 
 def decode(text: bytes, *, source: str = "the record") -> Profile:
