@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 KINDS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+INLINES = "inline_inbuilt_nn_modules"  # how the compiler comes to see hooks of all modules
 
 
 def changes(torch: Any) -> Callable[[], tuple[int, int]]:
@@ -29,7 +30,9 @@ def changes(torch: Any) -> Callable[[], tuple[int, int]]:
 
 def unseen(torch: Any) -> bool:
     """Whether there are hooks of all modules, and a compiler (torch 2.4's) leaves them out."""
-    if getattr(torch._dynamo.config, "inline_inbuilt_nn_modules", True):
+    config = torch._dynamo.config
+    out_of_use = getattr(getattr(config, "_config", {}).get(INLINES), "deprecated", False)
+    if out_of_use or getattr(config, INLINES, True):  # reading it warns where it is out of use
         return False
     return any(getattr(torch.nn.modules.module, "_global" + kind) for kind in KINDS)
 

@@ -78,3 +78,10 @@ finish()
     assert run.told["seen"] == 8
     assert run.told["compilations"] == 5
     assert run.done["compile"]["until"] == "the script keeps registering hooks of its modules"
+
+
+def test_looking_at_the_compiler_warns_of_nothing(train):
+    """The script's user would see it, and a script that takes warnings for errors would end."""
+    script = TRAINED.replace("HOOK", "nn.Linear(2, 2).register_forward_hook(lambda *_: None)")
+    script = script.replace("COMPILED", "warnings.simplefilter('error', FutureWarning)\ncompiled()")
+    assert train({}, script).done["compile"]["status"] == "applied"
