@@ -269,6 +269,14 @@ class Passes:
         while self._ranges:
             self._ranges.pop()()
 
+    def read_gradients(self, handed_out: Any = ()) -> None:
+        """They are there now; `handed_out` where they are an answer, and no parameter keeps them."""
+        if self.memory_probe is not None:
+            try:
+                self.memory_probe.gradients_are_there(handed_out)
+            except Exception as problem:
+                self._recorder.note("memory", problem)
+
     def shut(self) -> None:
         """Everything back as it was, whatever state it is in."""
         self._recorder.look_away()
