@@ -99,8 +99,9 @@ class Passes:
 
     def _leave_out_end_of_window(self) -> None:
         """It was so long that the window ended with it, or it happened to be the window's last."""
-        if self._stage_before in (BARE, PHASES) and self.windows:
-            row = self.windows[-1]["intervals"][-1]
+        rows = self.windows[-1]["intervals"] if self.windows else ()
+        if self._stage_before in (BARE, PHASES) and rows:
+            row = rows[-1]
             self._turns += row["kind"] == STEP
             row["disturbed"] |= row["kind"] == STEP
 
