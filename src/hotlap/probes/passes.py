@@ -271,7 +271,7 @@ class Passes:
             self._ranges.pop()()
 
     def read_gradients(self, handed_out: Any = ()) -> None:
-        """They are there now; `handed_out` where they are an answer, and no parameter keeps them."""
+        """They are there now; those `handed_out` are an answer, and no parameter keeps them."""
         if self.memory_probe is not None:
             try:
                 self.memory_probe.gradients_are_there(handed_out)
