@@ -90,10 +90,12 @@ def hand_out(
     wanted: Callable[[], bool],
     asked: Callable[[], None],
     handed_out: Callable[[Epoch], None],
+    elsewhere: Callable[[], None],
 ) -> None:
     """`asked` is called when the script asks for the length of a loader that hands out parts.
 
-    `handed_out` gets the epoch that the script has just got a part of.
+    `handed_out` gets the epoch that the script has just got a part of. `elsewhere` is called where
+    a loader has been given batches of another sampler than the one it was made with.
     """
     loader = torch.utils.data.DataLoader
     plain, plain_length = loader._index_sampler, loader.__len__
@@ -101,7 +103,11 @@ def hand_out(
     def indices(this: Any) -> Any:
         batches = plain.fget(this)
         size = getattr(batches, "batch_size", None)
-        return Parts(batches, size, wanted) if isinstance(size, Whole) else batches
+        if isinstance(size, Whole):
+            return Parts(batches, size, wanted)
+        if isinstance(this.batch_size, Whole):
+            elsewhere()
+        return batches
 
     def length(this: Any) -> int:
         size = this.batch_size
