@@ -20,6 +20,7 @@ from hotlap import origins
 from hotlap.data.reached import ASIDE, OURS, reached
 
 SET = "__setattr__"
+MADE_IN_PYTHON = 1 << 9  # of a class's flags
 NOT_ASKED = frozenset((*sys.stdlib_module_names, *ASIDE, OURS, "numpy"))
 Named = dict[int, tuple[str, Any]]  # the objects are kept alive: no other may get their number
 
@@ -49,9 +50,11 @@ def noted(dataset: Any) -> Iterator[list[str]]:
 
 
 def _is_asked(value: Any) -> bool:
+    """Transforms and data sets: not tensors, tables, and what cannot be watched."""
     kind: Any = type(value)
-    known = isinstance(value, (type, types.FunctionType)) or origins.library(kind) in NOT_ASKED
-    return not known and bool(kind.__flags__ & 1 << 9)  # of a class that was made in Python
+    if isinstance(value, (type, types.FunctionType)) or origins.library(kind) in NOT_ASKED:
+        return False
+    return kind.__flags__ & MADE_IN_PYTHON != 0 and not hasattr(kind, "__array__")
 
 
 def _noting(plain: Callable[..., None], objects: Named, found: list[str]) -> Callable[..., None]:
