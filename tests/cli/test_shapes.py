@@ -35,7 +35,8 @@ SHAPES = (
     *("ddp.py", "ddp_slow_rank.py", "launch.sh", "functional.py", "nested_batch.py"),
     *("swallow.py", "ignores_sigterm.py", "torch_func.py", "compiled_optimizer.py"),
     *("compiled_step.py", "activation_checkpoint.py", "step_in_backward.py", "nested_loader.py"),
-    *("uncollated.py", "by_hand_gradients.py", "rollouts.py", "ddp_exchange.py"),
+    *("uncollated.py", "by_hand_gradients.py", "rollouts.py", "inner_optimizer.py"),
+    *("endless_loader.py", "ddp_exchange.py"),
 )
 WITHOUT_LOADER = {
     *("no_loader.py", "generator.py", "swallow.py", "torch_func.py", "compiled_optimizer.py"),

@@ -85,6 +85,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
     by = {"linear": float(factor), "sqrt": factor**0.5, "keep": 1.0}[rule]
 
     larger: dict[int, int] = {}  # datasets, with the batch size they were given
+    multiplied: Multiplied = {}
 
     def change(arguments: dict[str, Any]) -> None:
         dataset = id(scripts_own(arguments.get("dataset")))
@@ -103,7 +104,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
         arguments["batch_size"] = larger[dataset] = size * factor
 
     def follow(optimizer: Any) -> None:
-        rates = _Rates(by, larger)
+        rates = _Rates(by, larger, multiplied)
         optimizer.register_step_pre_hook(rates.multiply)
         optimizer.register_step_post_hook(rates.put_back)
 
@@ -122,29 +123,32 @@ def _samples(arguments: dict[str, Any]) -> int | None:
 
 
 class _Rates:
-    """One optimizer's learning rates, multiplied while it steps."""
+    """One optimizer's learning rates, multiplied while it steps.
 
-    def __init__(self, by: float, larger: dict[int, int]) -> None:
+    Once: also where the step of a class is within that of one below it, or an optimizer's within
+    that of one that is made around it and has the same groups.
+    """
+
+    def __init__(self, by: float, larger: dict[int, int], multiplied: Multiplied) -> None:
         self._by = by
         self._larger = larger
-        self._plain: list[Any] = []
-        self._multiplied: list[Any] = []
+        self._multiplied = multiplied
 
     def multiply(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        now = [group.get("lr") for group in optimizer.param_groups]
-        already = any(a is b for a, b in zip(now, self._multiplied, strict=False) if a is not None)
-        if not self._larger or already:  # a class's own step, around that of the class below
-            return
-        self._plain = now
-        self._multiplied = [None if rate is None else rate * self._by for rate in now]
-        _set(optimizer, self._multiplied)
+        for group in optimizer.param_groups if self._larger else ():
+            rate, known = group.get("lr"), self._multiplied.get(id(group))
+            if rate is None or (known is not None and known[1] is rate):
+                continue
+            group["lr"] = rate * self._by
+            self._multiplied[id(group)] = rate, group["lr"], self
 
     def put_back(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        _set(optimizer, self._plain)
-        self._plain, self._multiplied = [], []
+        for group in optimizer.param_groups:
+            plain, _, owner = self._multiplied.get(id(group), (None, None, None))
+            if owner is self:
+                group["lr"] = plain
+                del self._multiplied[id(group)]
 
 
-def _set(optimizer: Any, rates: list[Any]) -> None:
-    for group, rate in zip(optimizer.param_groups, rates, strict=False):
-        if rate is not None:
-            group["lr"] = rate
+# By group: its rate, what that was multiplied to, and by whom.
+Multiplied = dict[int, tuple[Any, Any, _Rates]]

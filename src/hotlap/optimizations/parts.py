@@ -127,10 +127,12 @@ def hand_out(
     wanted: Callable[[], bool],
     asked: Callable[[], None],
     handed_out: Callable[[Epoch], None],
+    elsewhere: Callable[[], None],
 ) -> None:
     """`asked` is called when the script asks for the length of a loader that hands out parts.
 
-    `handed_out` gets the epoch that the script has just got a part of.
+    `handed_out` gets the epoch that the script has just got a part of. `elsewhere` is called where
+    a loader has been given batches of another sampler than the one it was made with.
     """
     loader = torch.utils.data.DataLoader
     plain, plain_length = loader._index_sampler, loader.__len__
@@ -138,6 +140,8 @@ def hand_out(
     def indices(this: Any) -> Any:
         batches = plain.fget(this)
         parts = in_parts(batches, wanted)
+        if parts is None and isinstance(this.batch_size, Whole):
+            elsewhere()
         return batches if parts is None else parts
 
     def length(this: Any) -> int:

@@ -231,6 +231,9 @@ class Training:
         @functools.wraps(plain)
         def init(this: Any, *args: Any, **kwargs: Any) -> None:
             plain(this, *args, **kwargs)
+            if id(this) not in self._making:
+                for name, _ in self._optimizer_changes:
+                    self.refused(name, f"{type(this).__name__} is none of torch's optimizers")
             self.made(this)
 
         optim.Optimizer.__init__ = init

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from hotlap.probes import places
@@ -310,21 +310,41 @@ def install(torch: Any, recorder: Recorder) -> None:
         if self.batch_size is None and self.batch_sampler is not None:
             _note_sizes(base)
 
+    def begun(loader: Any, begin: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        recorder.enter(INPUT)
+        recorder.loader_starts(loader)
+        inside.a_loader = True
+        try:
+            iterator = begin()
+        finally:
+            inside.a_loader = False
+            recorder.leave(INPUT)
+        recorder.loader_started(loader, iterator, time.perf_counter() - started)
+        return iterator
+
     @functools.wraps(plain_iter)
     def iterate(self: Any) -> Any:
         if getattr(inside, "a_loader", False):
             return plain_iter(self)
-        started = time.perf_counter()
-        recorder.enter(INPUT)
-        recorder.loader_starts(self)
-        inside.a_loader = True
-        try:
-            iterator = plain_iter(self)
-        finally:
-            inside.a_loader = False
-            recorder.leave(INPUT)
-        recorder.loader_started(self, iterator, time.perf_counter() - started)
-        return iterator
+        return begun(self, functools.partial(plain_iter, self))
+
+    def beginning(plain: Any) -> Any:
+        """Of an iterator that is made past `__iter__`, as by loaders that go on for ever."""
+
+        @functools.wraps(plain)
+        def init(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            def begin() -> Any:
+                plain(self, loader, *args, **kwargs)
+                return self
+
+            if getattr(inside, "a_loader", False):
+                begin()
+                return
+            recorder.loaders.made.setdefault(id(loader), places.here(2))
+            begun(loader, begin)
+
+        return init
 
     @functools.wraps(plain_next)
     def following(self: Any) -> Any:
@@ -352,4 +372,6 @@ def install(torch: Any, recorder: Recorder) -> None:
 
     data.DataLoader.__init__ = init
     data.DataLoader.__iter__ = iterate
+    for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
+        kind.__init__ = beginning(kind.__init__)
     recorder.hooks.replace(base, "__next__", following)

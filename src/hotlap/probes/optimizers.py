@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +18,7 @@ class Optimizers:
         # Never what keeps an optimizer (and with it a model) alive that the script has dropped.
         self.stepping: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.have_stepped = False
+        self.nest = False  # some step within the step of another one
         self.roles = Roles()
 
     def __bool__(self) -> bool:
@@ -32,7 +34,7 @@ class Optimizers:
 
     def forget(self) -> None:
         self.stepping.clear()
-        self.have_stepped = False
+        self.have_stepped = self.nest = False
 
     def stepped(self, optimizer: Any) -> bool:
         """Returns whether it is the first time for this one."""
@@ -42,6 +44,19 @@ class Optimizers:
         self.have_stepped = True
         if id(optimizer) not in self._facts:
             self.made(optimizer, places.here(3))
+        return True
+
+    def is_inner(self, optimizer: Any, *, early: bool) -> bool:
+        """Whether another one's step runs this step, as that of SAM or Lookahead runs its base's.
+
+        Looking costs, so it is done in early steps, of new optimizers, and where it was found.
+        """
+        if not (early or self.nest or id(optimizer) not in self.stepping):
+            return False
+        if _under_way() < 2:
+            return False
+        self.nest = True
+        self.stepped(optimizer)
         return True
 
     def parameters(self) -> Iterable[Any]:
@@ -67,6 +82,18 @@ def _describe(optimizer: Any, place: tuple[str, int, str] | None) -> dict[str, A
         "file": place[0] if place else None,
         "line": place[1] if place else None,
     }
+
+
+def _under_way() -> int:
+    """How many steps of optimizers run here, one within the other: each is a frame of torch's."""
+    from torch.optim import Optimizer
+
+    steps = Optimizer.profile_hook_step(_under_way).__code__
+    found, frame = 0, sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        found += frame.f_code is steps
+    return found
 
 
 def trainable(tensors: Any) -> bool:

@@ -100,8 +100,9 @@ class Passes:
 
     def _leave_out_end_of_window(self) -> None:
         """It was so long that the window ended with it, or it happened to be the window's last."""
-        if self._stage_before in (BARE, PHASES) and self.windows:
-            row = self.windows[-1]["intervals"][-1]
+        rows = self.windows[-1]["intervals"] if self.windows else ()
+        if self._stage_before in (BARE, PHASES) and rows:
+            row = rows[-1]
             self._turns += row["kind"] == STEP
             row["disturbed"] |= row["kind"] == STEP
 
@@ -269,6 +270,14 @@ class Passes:
     def _close_ranges(self) -> None:
         while self._ranges:
             self._ranges.pop()()
+
+    def read_gradients(self, handed_out: Any = ()) -> None:
+        """They are there now; those `handed_out` are an answer, and no parameter keeps them."""
+        if self.memory_probe is not None:
+            try:
+                self.memory_probe.gradients_are_there(handed_out)
+            except Exception as problem:
+                self._recorder.note("memory", problem)
 
     def shut(self) -> None:
         """Everything back as it was, whatever state it is in."""

@@ -33,6 +33,7 @@ BACKWARDS_WITHOUT_ONE = 4
 BACKWARDS_WITH_AN_OPTIMIZER = 64  # more than anyone accumulates
 SECOND = 1_000_000_000  # nanoseconds
 MOST_TOLD = 10_000
+PLAIN_FROM = 6  # steps: from there on most are like the one before
 
 
 def ignore(phase: str) -> None:
@@ -196,7 +197,7 @@ class Recorder:
 
         def differentiate(*args: Any, **kwargs: Any) -> Any:
             gradients = plain(*args, **kwargs)
-            self._read_gradients(gradients)
+            self.passes.read_gradients(gradients)
             return gradients
 
         return self._pass_back(differentiate, tensors, args, kwargs)
@@ -254,7 +255,7 @@ class Recorder:
         patience = BACKWARDS_WITH_AN_OPTIMIZER if self.optimizers else BACKWARDS_WITHOUT_ONE
         if self._backwards >= patience:
             self.unit = "backward"
-            self._read_gradients()
+            self.passes.read_gradients()
             self._step_ended()
 
     def optimizer_begins(self, optimizer: Any) -> None:
@@ -262,16 +263,8 @@ class Recorder:
             self._thread = get_ident()
         if get_ident() == self._thread:
             self.in_optimizer = True
-            if self.passes.memory_probe is not None:
-                self._read_gradients()
+            self.passes.read_gradients()
             self.enter(OPTIMIZER)
-
-    def _read_gradients(self, handed_out: Any = ()) -> None:
-        if self.passes.memory_probe is not None:
-            try:
-                self.passes.memory_probe.gradients_are_there(handed_out)
-            except Exception as problem:
-                self.note("memory", problem)
 
     def optimizer_ends(self, optimizer: Any) -> None:
         if not self.mine():
@@ -280,8 +273,10 @@ class Recorder:
         if self.unit == "backward":  # they do step, only late: count them from here
             self.restart()
             self._thread = get_ident()
-        self.in_optimizer = False
         self.leave(OPTIMIZER)
+        if self.optimizers.is_inner(optimizer, early=self.steps < PLAIN_FROM):
+            return
+        self.in_optimizer = False
         if self.optimizers.stepped(optimizer) and self.steps:
             self._disturbed |= self.roots.search_again()
         late = self.rounds.only is None and self.schedule.is_over(time.perf_counter())
@@ -298,7 +293,9 @@ class Recorder:
         """Most steps of a window are like the one before and cannot end it."""
         if self.schedule.stage not in (BARE, PHASES) or self._disturbed or self.finished:
             return
-        if self.rounds.only is None or self.steps_in_backward or self.steps < 6:
+        if self.rounds.only is None or self.steps_in_backward or self.optimizers.nest:
+            return
+        if self.steps < PLAIN_FROM:
             return
         steps, deadline = self.schedule.plain_steps()
         if self.laps is None:

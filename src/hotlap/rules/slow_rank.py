@@ -3,7 +3,8 @@
 ## What it finds
 A rank whose own work takes at least 10 % of the step longer than the others', on average: also
 where it comes every few steps. Own work is everything but the backward pass, where ranks wait for
-each other, or but the collectives of the step, where they take longer than the backward pass.
+each other, or but the collectives of the step, where they take longer than the backward pass and
+the steps that were looked into for them were no longer than usual on any rank.
 
 ## Why it matters
 A distributed step is as long as its slowest rank's.

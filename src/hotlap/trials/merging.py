@@ -42,7 +42,7 @@ def merge(raws: Sequence[Raw], *, ending: Ending, telemetry: list[dict[str, Any]
     distributed = _one_world(measured)
     if not distributed and len(measured) > 1:  # whatever each is called elsewhere
         measured = [{**raw, "rank": None} for raw in measured]
-    ranks = tuple(_rank(raw) for raw in sorted(measured, key=_rank_order))
+    ranks = tuple(_ranks(measured))
     main = _telling(measured)
     kernels = msgspec.convert(main["kernels"], Kernels) if main["kernels"] else None
     slowest = max(measured, key=lambda raw: _step(raw).median_seconds)
@@ -97,7 +97,7 @@ def _telling(raws: Sequence[Raw]) -> Raw:
     is spent on.
     """
     first = _first(raws)
-    own = {raw["pid"]: _rank(raw).own_seconds for raw in raws}
+    own = {rank.pid: rank.own_seconds for rank in _ranks(raws)}
     if len(raws) < 2 or any(seconds is None for seconds in own.values()):
         return first
     slowest = max(raws, key=lambda raw: own[raw["pid"]] or 0.0)
@@ -328,13 +328,35 @@ def _input_cpu(raw: Raw) -> float | None:
     return min(1.0, float(share)) if share is not None else None  # two clocks
 
 
-def _rank(raw: Raw) -> Rank:
-    rows = [row["phases"] for row in counted(raw, "phases") if row.get("phases")]
-    # Their mean: what one rank does every few steps keeps the others waiting as well.
-    whole = stats.mean([sum(row.values()) for row in rows]) if rows else None
+def _ranks(raws: Sequence[Raw]) -> list[Rank]:
+    """Of collectives only profiled steps tell: nothing where those of a rank were other steps."""
+    usual = all(_profiled_share(raw) * profiled.LONGER_FROM >= 1.0 for raw in raws)
+    return [_rank(raw, collectives=usual) for raw in sorted(raws, key=_rank_order)]
+
+
+def _profiled_share(raw: Raw) -> float:
+    """How long its usual steps are, the profiled ones being 1; those are never shorter."""
+    profiled_seconds = (raw["kernels"] or {}).get("profiled_step_seconds")
+    whole = _whole(raw)
+    return min(1.0, whole / profiled_seconds) if whole and profiled_seconds else 1.0
+
+
+def _whole(raw: Raw) -> float | None:
+    """The mean step: what one rank does every few steps keeps the others waiting as well."""
+    rows = _looked_into(raw)
+    return stats.mean([sum(row.values()) for row in rows]) if rows else None
+
+
+def _looked_into(raw: Raw) -> list[dict[str, float]]:
+    return [row["phases"] for row in counted(raw, "phases") if row.get("phases")]
+
+
+def _rank(raw: Raw, *, collectives: bool) -> Rank:
+    whole, rows = _whole(raw), _looked_into(raw)
     backward = stats.mean([row.get("backward", 0.0) for row in rows]) if rows else 0.0
     # Ranks wait for each other in the backward pass; what it has no room for they wait elsewhere.
-    waited = max(backward, _communication(raw["kernels"] or {}, whole or 0.0))
+    found = float((raw["kernels"] or {}).get("communication_seconds") or 0.0)
+    waited = max(backward, found * _profiled_share(raw) if collectives else 0.0)
     return Rank(
         rank=raw["rank"],
         pid=raw["pid"],
@@ -342,10 +364,3 @@ def _rank(raw: Raw) -> Rank:
         median_seconds=_step(raw).median_seconds,
         own_seconds=max(0.0, whole - waited) if whole is not None else None,
     )
-
-
-def _communication(kernels: dict[str, Any], step: float) -> float:
-    """Of such a step: those under torch.profiler take longer, and so does the waiting in them."""
-    seconds = float(kernels.get("communication_seconds") or 0.0)
-    profiled = kernels.get("profiled_step_seconds")
-    return seconds * min(1.0, step / profiled) if profiled else seconds

@@ -120,6 +120,31 @@ told["rate"] = optimizer.param_groups[0]["lr"]
     assert told["rate"] == 0.1
 
 
+def test_the_rate_of_an_optimizer_within_another_one_is_multiplied_once(train):
+    told = moved(
+        train,
+        "linear",
+        """
+class Around(torch.optim.Optimizer):
+    def __init__(self, params, base):
+        super().__init__(params, {"lr": 0.1})
+        self.base = base(self.param_groups, lr=0.1)
+        self.param_groups = self.base.param_groups
+
+    def step(self):
+        self.base.step()
+        told["within"] = self.param_groups[0]["lr"]
+
+optimizer = Around(model.parameters(), torch.optim.SGD)
+step(optimizer)
+step(optimizer)
+told["rate"] = optimizer.param_groups[0]["lr"]
+""",
+    )
+    assert told["moves"] == pytest.approx([0.4, 0.4])
+    assert (told["within"], told["rate"]) == (pytest.approx(0.4), 0.1)
+
+
 def test_batches_of_a_batch_sampler_are_left_alone(train):
     run = train(
         {"batch-size": {"factor": 4, "learning-rate": "linear"}},

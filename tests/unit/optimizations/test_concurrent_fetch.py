@@ -279,3 +279,32 @@ told["made"] = data.made
         "status": "refused",
         "detail": "making a sample changes `made`, which threads would do in any order",
     }
+
+
+PAIRS = (
+    DATA
+    + """
+class Flip:
+    flips = False
+    def __call__(self, value):
+        KEPT = torch.rand(()) < 0.01  # hardly ever another value than before
+        return -value if KEPT else value
+
+data = Stored(Flip())
+of(DataLoader(data, batch_size=8))
+told["setting"] = "__setattr__" in vars(Flip)
+told["held"] = sorted(vars(data.transform))
+"""
+)
+
+
+def test_a_transform_that_keeps_what_it_draws_for_a_sample_is_left_alone(train):
+    """Its image may be flipped as another thread's was."""
+    run = train(THREADS, PAIRS.replace("KEPT", "self.flips"))
+    assert (run.told["kind"], run.told["setting"]) == ("Stored", False)
+    assert run.done["concurrent-fetch"] == {
+        "status": "refused",
+        "detail": "making a sample sets `transform.flips`, which threads would do at the same time",
+    }
+    run = train(THREADS, PAIRS.replace("KEPT", "flips"))
+    assert (run.told["kind"], run.told["held"]) == ("Concurrent", [])

@@ -383,3 +383,23 @@ told["weights"] = weight.tolist()
     plain, fused = train({}, script), train(FUSED, script)
     assert fused.told["weights"] == pytest.approx(plain.told["weights"], abs=1e-6)
     assert "of another type" in fused.done["fused-optimizer"]["detail"]
+
+
+@pytest.mark.parametrize(("others", "status"), [("", "refused"), ("SGD(P, 0.1)", "applied")])
+def test_an_optimizer_of_another_library_is_named(train, others, status):
+    run = train(
+        FUSED,
+        MODEL
+        + """
+class Lion(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.1})
+
+P = list(model.parameters())
+OTHERS
+Lion(P)
+""".replace("OTHERS", others and f"torch.optim.{others}"),
+    )
+    said = run.done["fused-optimizer"]
+    assert said["status"] == status
+    assert "Lion is none of torch's optimizers" in (said["detail"], said.get("except"))

@@ -90,6 +90,38 @@ told["sizes"] = [len(x) for (x,) in DataLoader(data, batch_sampler=sampler)]
     assert run.done["gradient-accumulation"] == {"status": "refused", "detail": why}
 
 
+def test_a_loader_that_got_another_sampler_since_it_was_made_trains_as_before(train):
+    """As loaders that never end do: no batch of theirs comes in parts, so every step is one."""
+    script = (
+        DATA
+        + """
+class Again:
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __iter__(self):
+        while True:
+            yield from iter(self.sampler)
+
+object.__setattr__(loader, "batch_sampler", Again(loader.batch_sampler))
+iterator = loader._get_iterator()
+for number in range(8):
+    x, y = next(iterator)
+    sizes.append(len(x))
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+finish()
+"""
+    )
+    plain = train({}, script)
+    run = train(PARTS, script)
+    assert run.told == plain.told
+    assert (run.told["sizes"], run.told["updates"]) == ([16], 8)
+    why = "the loader's batches are made by a batch sampler"
+    assert run.done["gradient-accumulation"] == {"status": "refused", "detail": why}
+
+
 def test_several_backward_passes_for_each_step_are_one_part(train):
     both(
         train,

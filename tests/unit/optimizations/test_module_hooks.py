@@ -98,3 +98,10 @@ def test_looking_for_hooks_warns_the_script_of_nothing(train, hooks):
         """,
     )
     assert run.told["warned"] == []
+
+
+def test_looking_at_the_compiler_warns_of_nothing(train):
+    """The script's user would see it, and a script that takes warnings for errors would end."""
+    script = TRAINED.replace("HOOK", "nn.Linear(2, 2).register_forward_hook(lambda *_: None)")
+    script = script.replace("COMPILED", "warnings.simplefilter('error', FutureWarning)\ncompiled()")
+    assert train({}, script).done["compile"]["status"] == "applied"

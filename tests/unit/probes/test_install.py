@@ -93,6 +93,45 @@ def test_a_training_run_is_recorded_from_outside(in_python, trial):
     assert (trial / "seen" / f"{pid}.json").exists()
 
 
+AROUND = """
+class Around(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.01})
+        self.base = torch.optim.SGD(self.param_groups, lr=0.01)
+
+    def step(self):
+        self.base.step()
+"""
+BELOW = """
+torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1)  # its class's step is watched by now
+
+class Around(torch.optim.SGD):
+    def __init__(self, params):
+        super().__init__(params, lr=0.01)
+
+    def step(self):
+        super().step()
+"""
+
+
+@pytest.mark.parametrize("kind", [AROUND, BELOW])
+def test_a_step_within_a_step_is_part_of_it(in_python, trial, kind):
+    made = "torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)"
+    assert made in TRAINING
+    script = TRAINING.replace(
+        "optimizer = " + made, kind + "\noptimizer = Around(model.parameters())"
+    )
+    pid = in_python(script).split()[0]
+    record = json.loads((trial / "records" / f"{pid}.json").read_text())
+    assert record["problems"] == []
+    assert {row["samples"] for row in looked_into(record)} == {8}
+    rows = [row for window in record["windows"] for row in window["intervals"]]
+    assert {row["kind"] for row in rows} == {"step"}
+    phases = [row["phases"] for row in rows if "phases" in row]
+    assert all({"backward", "optimizer"} <= set(one) for one in phases)
+    assert record["steps"] <= 100  # of the batches there are
+
+
 def looked_into(record):
     """The steps whose batches were looked into: the bare pass does not."""
     bare = [row for w in record["windows"] if w["stage"] == "bare" for row in w["intervals"]]

@@ -63,3 +63,21 @@ def test_it_does_not_count(in_python, tmp_path, monkeypatch, batches, seconds, l
     (trial / "settings.json").write_text(json.dumps(settings))
     script = EPOCHS.replace("@BATCHES@", str(batches)).replace("@LONG@", str(long))
     in_python(script.replace("@EVALUATES@", str(evaluates)))
+
+
+def test_a_window_without_steps_before_an_evaluation_has_none_to_leave_out(in_python):
+    """Time may be up before a window has any."""
+    in_python("""
+from types import SimpleNamespace
+import time
+import torch
+from hotlap.probes.passes import Passes
+from hotlap.probes.schedule import BARE, PHASES
+from hotlap.probes.steps import EVALUATION
+
+recorder = SimpleNamespace(timing=False, capturing=lambda: False, look_away=lambda: None)
+passes = Passes(torch, recorder)
+passes._stage_before, passes._stage = BARE, PHASES
+passes.windows.append({"stage": BARE, "intervals": []})
+assert passes.ended_step(8, EVALUATION, False, time.perf_counter_ns()) is False
+""")

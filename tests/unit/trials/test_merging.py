@@ -308,6 +308,31 @@ def test_a_rank_that_works_in_bursts_is_the_slowest():
     assert record.phases["input"].share == pytest.approx(1.0)  # those of the rank that sleeps
 
 
+@pytest.mark.parametrize(
+    ("profiled", "waited", "own"),
+    [
+        ((1.0, 1.25), (0.6, 0.75), [0.4, 0.4]),  # longer steps: their collectives are longer too
+        ((2.9, 1.25), (2.6, 0.84), [0.9, 0.9]),  # other steps: nothing is told by them
+    ],
+)
+def test_collectives_of_longer_steps_are_not_held_against_usual_ones(profiled, waited, own):
+    ranks = [
+        rank(
+            number,
+            own=0.9,
+            kernels={
+                "steps": 4,
+                "profiled_step_seconds": profiled[number],
+                "communication_seconds": waited[number],
+            },
+        )
+        for number in (0, 1)
+    ]
+    record = merged(*ranks)
+    assert [one.own_seconds for one in record.ranks] == pytest.approx(own)
+    assert slow_rank.slowest(record) is None
+
+
 def test_a_rank_that_waits_for_others_outside_the_backward_pass_is_not_the_slowest():
     def waiting(number, seconds):
         kernels = {"steps": 4, "communication_seconds": seconds}
@@ -370,8 +395,8 @@ def test_a_rank_that_measured_nothing_is_left_out():
 
 def test_waiting_in_steps_that_take_longer_under_the_profiler_is_laid_over_a_usual_one():
     def waiting(number, seconds):
-        kernels = {"steps": 4, "communication_seconds": seconds, "profiled_step_seconds": 2.0}
+        kernels = {"steps": 4, "communication_seconds": seconds, "profiled_step_seconds": 1.25}
         return rank(number, own=0.9, kernels=kernels)
 
-    record = merged(waiting(0, 1.2), waiting(1, 0.4))
+    record = merged(waiting(0, 0.75), waiting(1, 0.25))
     assert [one.own_seconds for one in record.ranks] == pytest.approx([0.4, 0.8])
