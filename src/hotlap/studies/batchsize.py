@@ -35,8 +35,8 @@ RATE = "samples_per_second"
 COLUMNS: tuple[Column, ...] = (
     Column(name=RATE, title="samples/s", unit="rate", interval=True),
     Column(name="gain", title="of the smallest", unit="ratio", interval=True),
-    Column(name="step_seconds", title="step", unit="seconds"),
     Column(name="peak_bytes", title="memory", unit="bytes"),
+    Column(name="step_seconds", title="step", unit="seconds"),
     Column(name="input", title="waits for input", unit="share", spare=True),
 )
 NOT_QUICK = ("input",)
