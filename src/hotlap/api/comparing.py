@@ -54,7 +54,7 @@ def between(before: Named, after: Named) -> Comparison:
         assert isinstance(theirs, Answer)
         found = _studies(ours, theirs)
     if ours == theirs:
-        found["notes"] = ("Both are the same run.",)
+        found["notes"] = ("Both are the same run.",) if found["outcome"] else ()
         if not found["outcome"]:
             found["summary"] = "Both are the same run: there is nothing to compare."
     return Comparison(

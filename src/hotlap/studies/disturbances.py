@@ -102,13 +102,16 @@ def busy(done: Sequence[Done], cores: float) -> str:
     runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
     return (
         f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
-        f" {_cores(cores)}, so some times are too long, by more than the intervals say."
-    ) + _lone(done)
+        f" {_cores(cores)}, so some times are too long{_how_much(done)}"
+    )
 
 
-def _lone(done: Sequence[Done]) -> str:
+def _how_much(done: Sequence[Done]) -> str:
     """Of a row that has one run, and that a busy one, nothing is known of the noise."""
     good = [one for one in done if one.good]
     runs = Counter((one.cell.row, type(one.cell)) for one in good)
     alone = [one for one in good if one.busy and runs[one.cell.row, type(one.cell)] == 1]
-    return " A single run beside that has no interval." if alone else ""
+    if alone and len(alone) == len(good):
+        return ", and single runs have no interval."
+    said = ", by more than the intervals say."
+    return f"{said} A single run beside that has no interval." if alone else said

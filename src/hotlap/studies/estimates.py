@@ -105,21 +105,6 @@ class Costs:
             spread = Spread(deviation=0.0, degrees=spread.degrees)
         return comparing.speedup(self._runs.get(over, ()), self._runs.get(name, ()), spread)
 
-    @property
-    def best(self) -> str | None:
-        found = {name: self.estimate(name) for name in self.measured}
-        known = {name: one.value for name, one in found.items() if one is not None}
-        return min(known, key=known.__getitem__) if known else None
-
-    def near(self, name: str, *, within: float) -> list[str]:
-        """Rows that cost more by no more than this share, as far as their figures go."""
-        gains = {other: self.gain(name, over=other) for other in self.measured if other != name}
-        return [
-            other
-            for other, gain in gains.items()
-            if gain is not None and gain.ratio <= 1.0 + within
-        ]
-
 
 class Means:
     """Plain means over seeds of each row. Few seeds tell little of their spread: it is pooled."""

@@ -320,7 +320,8 @@ def _cost(best: Row, rows: Sequence[Row]) -> str:
     """In time, beside keeping all; and what checkpointing the same network comes to."""
     if best.number("ratio") is None:
         return ""
-    said = f". It takes {_times(best)}" if _told(best) else f". Its time {ALIKE}"
+    takes = f"{best.name} takes {_times(best)}" if _told(best) else ""
+    said = f". {takes or f'The time of {best.name} {ALIKE}'}"
     others = [one for one in _way(rows, CHECKPOINTED) if one is not best]
     same = [one for one in others if one.values["layers"] == best.values["layers"]]
     if same and same[0].number("ratio") is not None:

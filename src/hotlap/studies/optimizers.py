@@ -162,8 +162,8 @@ def _fused(rows: Sequence[Row]) -> str:
         fused = known.get(name + FUSED)
         if fused is None:
             continue
-        differs = _longer(plain, fused) or _longer(fused, plain)
-        alike = " (within the noise)" if not differs else ""
+        apart = standings.apart(plain, fused, EPOCH)
+        alike = {True: "", False: " (within the noise)", None: " (its noise is not known)"}[apart]
         told.append(f"{name} takes {_ratio(fused, plain)} times as long{alike}")
     return f"; fused, {units.listed(told)}" if told else ""
 

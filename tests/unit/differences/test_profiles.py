@@ -145,7 +145,9 @@ def test_a_busy_run_is_not_compared_with_itself():
     one = profile(0.3, findings=(BUSY,))
     found = hotlap.compare(one, one)
     assert found.summary == "Both are the same run: there is nothing to compare."
-    assert found.notes == ("Both are the same run.",)
+    assert found.notes == ()
+    quiet = profile(0.3)
+    assert hotlap.compare(quiet, quiet).notes == ("Both are the same run.",)
 
 
 def test_another_batch_size_is_judged_by_the_sample():

@@ -42,9 +42,12 @@ def test_where_every_run_had_a_busy_machine_all_are_disturbed():
 
 def test_a_single_run_beside_a_busy_machine_is_said_to_have_no_interval():
     busy = disturbances.marked([ran(usage={"other_cores": 1.9})], cores=2)
-    alone = " A single run beside that has no interval."
-    assert disturbances.told(busy, 2).endswith(f"by more than the intervals say.{alone}")
-    assert alone not in disturbances.told([*busy, *busy], 2)
+    assert disturbances.told(busy, 2).endswith("are too long, and single runs have no interval.")
+    said = ", so some times are too long, by more than the intervals say."
+    assert disturbances.told([*busy, *busy], 2).endswith(said)
+    other = Done(cell=Timed(row="b", words=()), status=MEASURED)
+    alone = f"{said} A single run beside that has no interval."
+    assert disturbances.told([*busy, other], 2).endswith(alone)
 
 
 def test_rows_are_crowded_that_have_no_quiet_run():
