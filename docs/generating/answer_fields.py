@@ -46,7 +46,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "intervals": "By column, the ends of the 95 % interval.",
         "status": "One of the [statuses](#statuses).",
         "reason": "Why, where the status is not `measured`; else which of its runs failed.",
-        "best": "Whether it is the one the reading recommends.",
+        "best": "Whether it is proven to be what the question asks for. False in all rows where "
+        "none is.",
         "runs": "How many cells its figures come from.",
     },
     answers.Picture: {
@@ -78,7 +79,11 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "`trained`: `epochs`, what the workload logged; of `called`: what the function answered. "
         "The last two have `telemetry` as well: the machine twice a second.",
         "disturbed": "Whether other processes burned clearly more cores than during the quietest "
-        "run. Its times count only where its row has no quiet one, and widen the interval then.",
+        "run, or so many that the machine was busy. Its times count only where its row has no "
+        "quiet one, and widen the interval then.",
+        "busy": "Whether other processes burned more than a third of the cores, half a one at "
+        "least ([busy-machine](rules/busy-machine.md)). A row with one such run alone has no "
+        "interval.",
     },
     answers.Timed: {
         **CELL,

@@ -17,7 +17,7 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "summary": "What differs, in a sentence or two.",
         "outcome": "Of profiles that of the step, or of a sample where a step has others now; of "
         "tunings that of the step with what they found; of studies that of all rows, `different` "
-        "where they went several ways. Empty where nothing could be compared.",
+        "where they went several ways. Empty where nothing could be judged.",
         "column": "Of a study: the group of figures that the summary tells of.",
         "figures": "Every number that one of them has.",
         "changes": "What is set in another way.",
@@ -38,7 +38,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "unit": "As in the columns of a [study](study.md#column).",
         "before": "In the first; null where it was not measured. SI units.",
         "after": "In the second.",
-        "ratio": "After over before, with a 95 % interval; null where its noise is not known.",
+        "ratio": "After over before, of any unit, with a 95 % interval: of seconds, unlike in a "
+        "tuning, less than 1 is faster. Null where its noise is not known.",
         "outcome": "One of the [outcomes](#outcomes); empty where its noise is not known.",
     },
     comparisons.Change: {

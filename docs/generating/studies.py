@@ -15,7 +15,7 @@ from hotlap.answers import Answer, Called, Timed, Trained
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES, named
 from hotlap.studies.disturbances import told
-from hotlap.studies.study import Results, Setting, Study, machines
+from hotlap.studies.study import Results, Setting, Study, machines, with_best
 
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
@@ -87,13 +87,14 @@ def older(answer: Answer) -> str:
 
 
 def read_again(answer: Answer) -> Answer:
-    """With the sentences and pictures that the study would make of these rows today."""
+    """With the marks, sentences and pictures that the study would make of these rows today."""
     study, asked = named(answer.study), setting(answer)
-    said = study.read(asked, answer.rows) + told(answer.cells, answer.machine["cores"])
+    rows = tuple(with_best(answer.rows, study.proven(answer.rows)))
+    said = study.read(asked, rows) + told(answer.cells, answer.machine["cores"])
     said += machines(answer.cells)
     results = Results([done.cell for done in answer.cells], answer.cells)
-    drawn = study.draw(asked, answer.rows, results)
-    return msgspec.structs.replace(answer, reading=said, pictures=drawn)
+    drawn = study.draw(asked, rows, results)
+    return msgspec.structs.replace(answer, rows=rows, reading=said, pictures=drawn)
 
 
 def setting(answer: Answer) -> Setting:

@@ -52,8 +52,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
         "log": "What its last run printed.",
     },
     tunings.Speedup: {
-        "ratio": "The time of what it is compared with over its own, per sample. Above 1 is "
-        "faster.",
+        "ratio": "The time of what it is compared with over its own, per sample: above 1 is "
+        "faster. (In a [comparison](compare.md#figure) it is after over before.)",
         "low": "The lower end of the 95 % interval.",
         "high": "The upper end.",
     },

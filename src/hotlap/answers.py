@@ -69,7 +69,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     folder: str = ""
     figures: dict[str, Any] = {}
-    disturbed: bool = False  # others burned clearly more cores than during the quietest
+    disturbed: bool = False  # others burned clearly more cores than during the quietest, or: busy
+    busy: bool = False  # others burned a good part of all cores, whatever the other runs are
 
     @property
     def good(self) -> bool:

@@ -79,6 +79,26 @@ def test_a_page_is_drawn_within_every_width_and_asks_for_nothing(
     assert browser.asked_for() == [file.as_uri()]
 
 
+@pytest.mark.parametrize("name", ["study-ladder-h200", "study-cache-cpu"])
+def test_on_a_phone_what_was_run_and_why_a_row_has_no_figures_is_there_without_scrolling(
+    name: str, browser: chromium.Browser, pages: Callable[[str], Path]
+) -> None:
+    browser.open(pages(name), width=420)
+    edge = "(one) => one.getBoundingClientRect().right > document.documentElement.clientWidth - 15"
+    words = "[...document.querySelectorAll('#cells *, #about-rows, .flat small')]"
+    assert browser.evaluate(f"{words}.filter({edge}).map((one) => one.textContent)") == []
+
+
+def test_an_edge_behind_which_there_is_more_casts_a_shadow_that_scrolling_uncovers(
+    browser: chromium.Browser, pages: Callable[[str], Path]
+) -> None:
+    browser.open(pages("study-ladder-h200"), width=420)
+    box = "document.querySelector('#table .scroll')"
+    assert browser.evaluate(f"{box}.scrollWidth > {box}.clientWidth")
+    attached = browser.evaluate(f"getComputedStyle({box}).backgroundAttachment")
+    assert attached.split(", ")[:4] == ["local", "local", "scroll", "scroll"]
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["profile", "tuning", "study-ladder-h200", "study-workers-h200"])
 def test_text_stands_out_from_what_is_behind_it(

@@ -105,6 +105,7 @@ def test_it_has_words_where_nothing_was_measured(study: Any, quick: bool) -> Non
         rows = study.tabulate(setting, results)
         assert [row.name for row in rows] == results.rows
         assert not any(row.good or row.best for row in rows)
+        assert not study.proven(rows)
         assert study.read(setting, rows).startswith("Nothing was measured")
         assert study.draw(setting, rows, results) == ()
 

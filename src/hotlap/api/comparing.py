@@ -53,6 +53,10 @@ def between(before: Named, after: Named) -> Comparison:
         assert isinstance(ours, Answer)
         assert isinstance(theirs, Answer)
         found = _studies(ours, theirs)
+    if ours == theirs:
+        found["notes"] = ("Both are the same run.",) if found["outcome"] else ()
+        if not found["outcome"]:
+            found["summary"] = "Both are the same run: there is nothing to compare."
     return Comparison(
         schema=comparisons.SCHEMA,
         hotlap=__version__,

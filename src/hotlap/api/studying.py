@@ -18,7 +18,7 @@ from hotlap.studies import named, places, surroundings
 from hotlap.studies.conducting import Conducted, conduct, labelled
 from hotlap.studies.disturbances import told
 from hotlap.studies.runner import Runner
-from hotlap.studies.study import Setting, Study, columns, machines, unused
+from hotlap.studies.study import Results, Setting, Study, columns, machines, unused
 from hotlap.trials.folder import IMAGES, RunFolder
 
 # What a study that is gone on with must have in common with its beginning.
@@ -40,7 +40,9 @@ def study(
     runner: Runner | None = None,
     warn: Callable[[str], None] = lambda text: None,
     progress: Callable[[dict[str, Any]], None] = lambda state: None,
-    begun: Callable[[Study, Sequence[Column], dict[str, Any]], None] = lambda *told: None,
+    begun: Callable[
+        [Study, Sequence[Column], Sequence[str], dict[str, Any]], None
+    ] = lambda *told: None,
     tell: Callable[[Row], None] = lambda row: None,
 ) -> Answer:
     """Runs one of the classic experiments and says what it shows: `hotlap study --list` has them.
@@ -54,8 +56,8 @@ def study(
     slurm: options for sbatch: each cell is a job of the cluster (fresh processes on this machine).
     jobs: how many of them at once (one).
     runner: what runs a cell instead.
-    warn, progress, begun, tell: called with sentences, states, the study with its columns and the
-        machine it runs on, and each row.
+    warn, progress, begun, tell: called with sentences, states, the study with its columns, the
+        names of its rows and the machine it runs on, and each row.
 
     Raises `UsageError`, `NothingMeasured` or `Interrupted`.
     """
@@ -81,7 +83,7 @@ def study(
         cores=max(1, int(around.cores)),
         gpus=around.gpus,
     )
-    begun(chosen, columns(chosen, setting), about)
+    begun(chosen, columns(chosen, setting), Results(chosen.plan(setting), ()).rows, about)
     began = time.monotonic()
 
     def concluded(found: Conducted, *, complete: bool) -> Answer:

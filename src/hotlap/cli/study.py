@@ -157,6 +157,7 @@ class _Growing:
         self._live: Live | None = None
         self._console = results()
         self._columns: tuple[Column, ...] = ()
+        self._name = report.NAME
         self._printed: dict[str, str] = {}
 
     def pauses(self, live: Live) -> None:
@@ -167,8 +168,15 @@ class _Growing:
         with self._room():
             warn(text)
 
-    def begin(self, study: Study, columns: Sequence[Column], machine: dict[str, Any]) -> None:
-        self._columns = report.fitting(columns, width())
+    def begin(
+        self,
+        study: Study,
+        columns: Sequence[Column],
+        rows: Sequence[str],
+        machine: dict[str, Any],
+    ) -> None:
+        self._name = report.named(rows)
+        self._columns = report.fitting(columns, width(), name=self._name)
         with self._room():
             show(report.intro(study.NAME, study.QUESTION, wording.on(machine)))
             show("")
@@ -176,10 +184,10 @@ class _Growing:
         if gone is not None:
             with self._room():
                 show(gone)
-        self._print(report.header(self._columns))
+        self._print(self._header())
 
     def add(self, row: Row) -> None:
-        line = report.line(row, self._columns)
+        line = self._line(row)
         self._printed[row.name] = line.plain
         self._print(line)
 
@@ -187,15 +195,24 @@ class _Growing:
         """The rows as they are in the end."""
         self._live = None
         made = [row for row in answer.rows if row.status != NOT_RUN]
-        lines = {row.name: report.line(row, self._columns) for row in made}
-        if {name: line.plain for name, line in lines.items()} == self._printed:
+        lines = {row.name: self._line(row) for row in made}
+        changed = [line for name, line in lines.items() if line.plain != self._printed.get(name)]
+        if not changed:
             return
         show("")
+        several = any(row.runs > 1 for row in made)
         so_far = "" if answer.complete else " so far"
-        self._print(Text(f"  With all runs{so_far}:", style="dim"))
-        self._print(report.header(self._columns))
-        for line in lines.values():
+        title = f"With all runs{so_far}" if several else "What the runs of other rows have changed"
+        self._print(Text(f"  {title}:", style="dim"))
+        self._print(self._header())
+        for line in lines.values() if several else changed:
             self._print(line)
+
+    def _header(self) -> Text:
+        return report.header(self._columns, name=self._name)
+
+    def _line(self, row: Row) -> Text:
+        return report.line(row, self._columns, name=self._name)
 
     def tell(self, lines: Sequence[Text]) -> None:
         for line in lines:

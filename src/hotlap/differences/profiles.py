@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hotlap import units
@@ -163,7 +163,7 @@ def _memory(pair: Pair) -> Iterator[Figure]:
 def summary(pair: Pair) -> str:
     found = gain(pair)
     of = "" if pair.other_steps else " a step on average" if pair.average else " a step"
-    said = told(found, *_values(pair), of=of)
+    said = told(found, *_values(pair), of=of, why=_why_not(pair))
     return " ".join(filter(None, (said, _cause(pair) if is_apart(found) else "")))
 
 
@@ -180,10 +180,28 @@ def is_apart(found: Speedup | None) -> bool:
     return found is not None and not found.low <= 1.0 <= found.high
 
 
-def told(found: Speedup | None, before: str, after: str, *, of: str = " a step") -> str:
+def was_busy(which: Sequence[str]) -> str:
+    """The machine was busy in both runs."""
+    return f"the machine was busy in {_runs(which)}"
+
+
+def _runs(which: Sequence[str]) -> str:
+    return "both runs" if len(which) > 1 else f"the {which[0]} run"
+
+
+def _why_not(pair: Pair) -> str:
+    """Why nothing can be said of the difference."""
+    return was_busy(busy(pair)) if busy(pair) else "a step of one may not be that of the other"
+
+
+def told(
+    found: Speedup | None, before: str, after: str, *, of: str = " a step", why: str = ""
+) -> str:
     """1.84 times as fast (1.68 to 2.02): 38.1 ms a step become 20.7 ms."""
     if found is None:
-        return f"The steps of the two cannot be compared: {before} and {after}{of}."
+        if not why:
+            return f"The steps of the two cannot be compared: {before} and {after}{of}."
+        return f"{before} and {after}{of}, but whether that is a difference cannot be told: {why}."
     word = contrasts.outcome("rate", found)  # of a gain more is faster
     if word == SAME:
         between = f"{found.ratio:.2f} times as fast, {found.low:.2f} to {found.high:.2f}"
@@ -233,6 +251,11 @@ def _moved(name: str, before: float, after: float, of: str) -> str:
     return f"{name} ({units.seconds(before)}{of} become {units.seconds(after)})"
 
 
+def busy_note(which: Sequence[str]) -> str:
+    runs = _runs(which)
+    return f"The machine was busy with something else in {runs}. Measure again when it is quiet."
+
+
 def notes(pair: Pair) -> Iterator[str]:
     both = {"first": pair.before, "second": pair.after}
     if pair.other_steps:
@@ -247,10 +270,8 @@ def notes(pair: Pair) -> Iterator[str]:
             f"The first has its steps counted at {ours}, the second at {theirs}, and their samples "
             "are not known: a step may not be the same work."
         )
-    disturbed = busy(pair)
-    if disturbed:
-        which = units.listed([f"the {name}" for name in disturbed])
-        yield f"The machine was busy with something else in {which}. Measure when it is quiet."
+    if busy(pair):
+        yield busy_note(busy(pair))
         return
     yield from (
         f"The steps of the {name} had not settled." for name in both if not both[name].step.settled

@@ -7,27 +7,40 @@ from collections.abc import Iterator, Sequence
 from hotlap import units
 from hotlap.answers import Answer, Column, Row
 from hotlap.comparisons import DIFFERENT, SAME, Figure
-from hotlap.differences import contrasts
+from hotlap.differences import contrasts, profiles
 from hotlap.reports import study, wording
 from hotlap.reports.wording import finite
+from hotlap.studies.disturbances import crowded_rows
+
+OF_TIME = ("seconds", "rate", "ratio", "share")  # units of columns that a busy machine spoils
+
+
+def crowded(answer: Answer) -> set[str]:
+    """Rows whose runs all took place on a busy machine."""
+    return crowded_rows(answer.cells, float(answer.machine.get("cores") or 1))
 
 
 def figures(before: Answer, after: Answer) -> Iterator[Figure]:
-    """Each value that both have, column by column; rows that only one has are told in the notes."""
+    """Each value that both have, column by column; rows that only one has are told in the notes.
+
+    What a row took on a busy machine is not judged: another day it would be something else.
+    """
     known = {column.name for column in before.columns}
     ours = {row.name: row for row in before.rows if row.good}
+    busy = crowded(before) | crowded(after)
     for column in after.columns:
         if column.name in known:
             for row in after.rows:
                 if row.good and row.name in ours:
-                    yield from _figure(column, ours[row.name], row)
+                    plainly = row.name in busy and column.unit in OF_TIME
+                    yield from _figure(column, ours[row.name], row, plainly=plainly)
 
 
-def _figure(column: Column, before: Row, after: Row) -> Iterator[Figure]:
+def _figure(column: Column, before: Row, after: Row, *, plainly: bool) -> Iterator[Figure]:
     ours, theirs = (finite(row.number(column.name)) for row in (before, after))
     first, second = _ends(before, column), _ends(after, column)
     about = (after.name, column.title, column.unit)
-    if ours is None or theirs is None or first is None or second is None:
+    if plainly or ours is None or theirs is None or first is None or second is None:
         yield from contrasts.plain(*about, ours, theirs)
     else:
         yield contrasts.between(*about, (ours, theirs), (first, second))
@@ -42,15 +55,23 @@ def column(after: Answer, found: Sequence[Figure]) -> str:
     """The answer of the study: the first column with an interval that rows of both have.
 
     A gain over another row only where there is nothing else: it falls where that row gets faster.
+    Where nothing can be judged, the column that would be if it could.
     """
+    intervals = {one.title for one in after.columns if one.interval}
     groups = {one.group for one in found if one.outcome}
+    groups = groups or {one.group for one in found if one.group in intervals}
     shown = [one for one in after.columns if one.title in groups]
     order = sorted(shown, key=lambda one: (one.unit == "ratio", not one.interval))
     return order[0].title if order else ""
 
 
 def summary(before: Answer, after: Answer, found: Sequence[Figure]) -> str:
-    said = [_counted(column(after, found), found)]
+    main, busy = column(after, found), crowded(before) | crowded(after)
+    rows = [one for one in found if one.group == main]
+    if rows and busy >= {one.name for one in rows} and not any(one.outcome for one in rows):
+        which = profiles.was_busy(busy_ones(before, after))
+        return f"Whether any row differs cannot be told: {which}."
+    said = [_counted(main, found)]
     ours, theirs = before.best, after.best
     if ours is not None and theirs is not None:
         same = ours.name == theirs.name
@@ -63,16 +84,22 @@ def summary(before: Answer, after: Answer, found: Sequence[Figure]) -> str:
 
 
 def _counted(main: str, found: Sequence[Figure]) -> str:
-    if not main:
+    if not any(one.outcome for one in found if one.group == main):
         return "No row that both have has an interval: nothing can be told apart from noise."
     rows = [one for one in found if one.group == main and one.outcome]
     apart = [one for one in rows if one.outcome != SAME]
     if not apart:
         every = "the one row" if len(rows) == 1 else f"any of the {len(rows)} rows"
-        return f"No difference beyond the noise in {every} that both have ({main})."
+        return f"No difference beyond the noise in {every} that both have ('{main}')."
     most = units.listed([_told(one) for one in apart]) if len(apart) <= 3 else ""
-    of = f"{len(apart)} of {len(rows)} rows {'differs' if len(apart) == 1 else 'differ'} in {main}"
-    return f"{of}: {most}." if most else f"{of}: {_ways(apart)}."
+    return f"{_how_many(len(apart), len(rows))} in '{main}': {most or _ways(apart)}."
+
+
+def _how_many(apart: int, rows: int) -> str:
+    if apart == rows:
+        every = {1: "The one row that both have differs", 2: "Both rows differ"}
+        return every.get(rows, f"All {rows} rows differ")
+    return f"{apart} of {rows} rows {'differs' if apart == 1 else 'differ'}"
 
 
 def _told(one: Figure) -> str:
@@ -94,10 +121,21 @@ def outcome(after: Answer, found: Sequence[Figure]) -> str:
     return "" if not words else words.pop() if len(words) == 1 else DIFFERENT
 
 
+def busy_ones(before: Answer, after: Answer) -> list[str]:
+    """Which of them has rows that were measured on a busy machine alone."""
+    return [name for name, one in (("first", before), ("second", after)) if crowded(one)]
+
+
 def notes(before: Answer, after: Answer) -> Iterator[str]:
+    if loud := busy_ones(before, after):
+        yield profiles.busy_note(loud)
+        busy, good = crowded(before) | crowded(after), [row for row in after.rows if row.good]
+        names = [f"'{row.name}'" for row in good if row.name in busy]
+        if names and len(names) < len(good):
+            yield f"Not judged, for that reason: the times of {units.listed(names)}."
     ours, theirs = ({row.name: row for row in one.rows} for one in (before, after))
-    for which, names, others in (("first", ours, theirs), ("second", theirs, ours)):
-        only = [f"'{name}'" for name in names if name not in others]
+    for which, known, others in (("first", ours, theirs), ("second", theirs, ours)):
+        only = [f"'{name}'" for name in known if name not in others]
         if only:
             yield f"Only the {which} has {units.listed(only)}."
     for name, row in theirs.items():

@@ -13,6 +13,8 @@ from hotlap.differences import contrasts, profiles
 from hotlap.recipes import Recipe
 from hotlap.records import PHASES
 from hotlap.reports import wording
+from hotlap.rules import busy_machine
+from hotlap.rules.busy_machine import crowded
 from hotlap.search import guarding, rows
 from hotlap.tunings import Guard, Run, Speedup, Tuning
 
@@ -21,6 +23,25 @@ AS_IS, TUNED = "as it is", "with its recipe"
 
 def _through(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.status is None]
+
+
+def busy(before: Tuning, after: Tuning) -> list[str]:
+    """Which of them had no quiet run of the command as it is, or of what it found."""
+    both = {"first": before, "second": after}
+    return [
+        name
+        for name, one in both.items()
+        if any(_busy(one, runs) for runs in (one.baseline_runs, _best(one)))
+    ]
+
+
+def _busy(tuning: Tuning, runs: Sequence[Run]) -> bool:
+    """Whether none of these runs was quiet: by what others burned, or by what a profile found."""
+    known = _through(runs)
+    cores = float(tuning.baseline.environment.get("cores") or 1)
+    loud = [run for run in known if crowded(run.other_cores, cores)]
+    found = any(one.rule == busy_machine.NAME for one in tuning.baseline.findings)
+    return bool(known) and (len(loud) == len(known) or (found and not loud))
 
 
 def as_is(before: Tuning, after: Tuning) -> Speedup | None:
@@ -39,7 +60,12 @@ def _best(tuning: Tuning) -> Sequence[Run]:
 def _gain(
     before: Tuning, after: Tuning, ours: Sequence[Run], theirs: Sequence[Run]
 ) -> Speedup | None:
-    """The noise is that of all runs of both, recipe by recipe."""
+    """The noise is that of all runs of both, recipe by recipe.
+
+    None where the machine was busy all the time in one of them: in the other it was not as busy.
+    """
+    if _busy(before, ours) or _busy(after, theirs):
+        return None
     arms = [
         _through(runs)
         for one in (before, after)
@@ -65,13 +91,12 @@ def figures(before: Tuning, after: Tuning) -> Iterator[Figure]:
     yield from _steps(TUNED, _best(before), _best(after), tuned(before, after))
     if before.winner is not None and after.winner is not None:
         ours, theirs = before.winner.speedup, after.winner.speedup
-        yield contrasts.between(
-            "gain over as it is",
-            "gain",
-            "ratio",
-            (ours.ratio, theirs.ratio),
-            ((ours.low, ours.high), (theirs.low, theirs.high)),
-        )
+        about = ("gain over as it is", "gain", "ratio")
+        ends = (ours.low, ours.high), (theirs.low, theirs.high)
+        if busy(before, after):
+            yield from contrasts.plain(*about, ours.ratio, theirs.ratio)
+        else:
+            yield contrasts.between(*about, (ours.ratio, theirs.ratio), ends)
     if _same_memory(before, after):
         for name, one, other in (
             (AS_IS, rows.peak(before.baseline_runs), rows.peak(after.baseline_runs)),
@@ -131,29 +156,33 @@ def _other_steps(before: Sequence[Run], after: Sequence[Run]) -> bool:
 
 
 def summary(before: Tuning, after: Tuning) -> str:
-    said = [_told("As it is", before.baseline_runs, after.baseline_runs, as_is(before, after))]
+    loud = busy(before, after)
+    why = profiles.was_busy(loud) if loud else ""
+    ours, theirs = before.baseline_runs, after.baseline_runs
+    said = [_told("As it is", ours, theirs, as_is(before, after), why)]
     if before.winner is None and after.winner is None:
         said.append("Neither found a recipe that pays.")
     elif before.winner is None or after.winner is None:
-        which = "second" if before.winner is None else "first"
-        said.append(f"Only the {which} found a recipe that pays.")
+        one = "second" if before.winner is None else "first"
+        said.append(f"Only the {one} found a recipe that pays.")
     if before.winner is not None or after.winner is not None:
-        said.append(
-            _told("With what they found", _best(before), _best(after), tuned(before, after))
-        )
+        best = _best(before), _best(after)
+        said.append(_told("With what they found", *best, tuned(before, after), why))
     if "memory" in (before.goal, after.goal) and _same_memory(before, after):
-        ours, theirs = (units.size(rows.peak(_best(one))) for one in (before, after))
-        said.append(f"The memory at the peak is {theirs} with that; it was {ours}.")
+        peaks = [units.size(rows.peak(_best(one))) for one in (before, after)]
+        said.append(f"The memory at the peak is {peaks[1]} with that; it was {peaks[0]}.")
     return " ".join(said)
 
 
-def _told(opening: str, before: Sequence[Run], after: Sequence[Run], gain: Speedup | None) -> str:
+def _told(
+    opening: str, before: Sequence[Run], after: Sequence[Run], gain: Speedup | None, why: str
+) -> str:
     if _other_steps(before, after):
         ours, theirs = (units.rate(rows.rate(runs)) for runs in (before, after))
-        told = profiles.told(gain, ours, theirs, of="")
+        told = profiles.told(gain, ours, theirs, of="", why=why)
     else:
         ours, theirs = (units.seconds(rows.step(runs)) for runs in (before, after))
-        told = profiles.told(gain, ours, theirs)
+        told = profiles.told(gain, ours, theirs, why=why)
     return f"{opening}: {told[0].lower()}{told[1:]}"
 
 
@@ -180,6 +209,8 @@ def _settings(found: dict[str, Any] | None) -> str:
 def notes(before: Tuning, after: Tuning) -> Iterator[str]:
     if before.goal != after.goal:
         yield f"The first was tuned for {before.goal}, the second for {after.goal}."
-    for which, one in (("first", before), ("second", after)):
+    if which := busy(before, after):
+        yield profiles.busy_note(which)
+    for name, one in (("first", before), ("second", after)):
         if not one.complete:
-            yield f"The {which} was stopped early."
+            yield f"The {name} was stopped early."

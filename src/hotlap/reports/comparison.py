@@ -29,6 +29,7 @@ COLUMNS = ("name", "before", "after", "change", "between", "outcome")
 COLOURS = {FASTER: "green", SLOWER: "red"}
 SIGNS = {NEW: ("+", "yellow"), GONE: ("−", "green")}
 WORTH_TELLING = 0.005  # a smaller change is shown as none
+WORDS = {SAME: "within the noise"}  # outcomes that are told in others
 FILE_WIDTH = 120
 TIMES_FROM = 3.0  # a larger ratio is told as such and not in per cent
 
@@ -47,7 +48,14 @@ class Line:
 
 
 def lines(comparison: Comparison) -> list[Line]:
-    return [_line(one) for one in comparison.figures]
+    left = _unjudged(comparison)
+    return [_line(one, unjudged=one.group in left) for one in comparison.figures]
+
+
+def _unjudged(comparison: Comparison) -> set[str]:
+    """Groups with the answer in them, of which nothing can be told, so that it is said there."""
+    asked = {comparison.column} if comparison.kind == "study" else {"step"}
+    return asked - {one.group for one in comparison.figures if one.outcome}
 
 
 def _main_lines(comparison: Comparison) -> list[Line]:
@@ -55,7 +63,9 @@ def _main_lines(comparison: Comparison) -> list[Line]:
     found = comparison.figures
     if comparison.kind == "study":
         found = tuple(one for one in found if one.group == comparison.column)
-    return [_line(one) for one in found if one.group != "memory" or _is_told(one)]
+    left = _unjudged(comparison)
+    told = [one for one in found if one.group != "memory" or _is_told(one)]
+    return [_line(one, unjudged=one.group in left) for one in told]
 
 
 def _is_told(one: Figure) -> bool:
@@ -65,7 +75,7 @@ def _is_told(one: Figure) -> bool:
     return abs(after / before - 1) >= WORTH_TELLING
 
 
-def _line(one: Figure) -> Line:
+def _line(one: Figure, *, unjudged: bool) -> Line:
     say = study.UNITS.get(one.unit, wording.count)
     moved, between = change(one)
     return Line(
@@ -75,7 +85,7 @@ def _line(one: Figure) -> Line:
         after=say(one.after),
         change=moved,
         between=between,
-        outcome="within the noise" if one.outcome == SAME else one.outcome,
+        outcome=WORDS.get(one.outcome, one.outcome) or "not judged" * unjudged,
     )
 
 

@@ -112,7 +112,7 @@ def render_answer(answer: Answer) -> str:
         answer=answer,
         title=command,
         verb="study",
-        sections=STUDIED.items(),
+        sections={**STUDIED, "picture": "Pictures" if len(plots) > 1 else "Picture"}.items(),
         facts=[],
         rows=[
             (row, [(study.shown(row, one), study.between(row, one)) for one in answer.columns])
@@ -191,7 +191,6 @@ def _environment() -> Environment:
         settings=wording.settings,
         numerics=lambda name: wording.NUMERICS.get(name, name),
         figure=_figure,
-        kind=lambda cell: type(cell).__name__.lower(),
     )
     return environment
 

@@ -25,12 +25,15 @@ UNITS: dict[str, Callable[[float | None], str]] = {
     "ratio": wording.ratio,
     "number": wording.count,
 }
+# What a figure takes at most, and one with its interval: 73,212 (68,052 to 78,763).
 WIDTHS = {
     **{"seconds": 9, "bytes": 9, "rate": 9, "share": 6, "ratio": 7, "number": 6},
     **{"accuracy": 7, "decimal": 6},
 }
-INTERVAL = 20  # further signs for (9,841 to 10,220)
-NAME = 22
+RANGES = {"seconds": 25, "rate": 25, "ratio": 25, "accuracy": 25, "share": 20}
+INTERVAL = 20  # further signs of any other unit
+NAME = 22  # signs of a row's name at most
+BETWEEN = "  "  # columns: a title is often of several words
 
 
 def shown(row: Row, column: Column) -> str:
@@ -59,12 +62,19 @@ def intro(study: str, question: str, machine: str) -> RenderableType:
     return Padding(Group(title, Text(question, style="bold")), (1, 1, 1, 2), expand=False)
 
 
-def fitting(columns: Sequence[Column], width: int | None) -> tuple[Column, ...]:
+def named(rows: Sequence[str]) -> int:
+    """How wide the names of these rows are; a longer one than most is cut."""
+    return min(NAME, max(map(len, rows), default=NAME))
+
+
+def fitting(
+    columns: Sequence[Column], width: int | None, *, name: int = NAME
+) -> tuple[Column, ...]:
     """Those for which a terminal has room. First the spare ones go, then intervals but for the
     first one, then columns from the end but for those with an interval, the answers."""
     kept = {column.name: column for column in columns}
     for shorter in _shorter(columns):
-        if width is None or len(header(list(kept.values())).plain) <= width:
+        if width is None or len(header(list(kept.values()), name=name).plain) <= width:
             break
         kept = {
             name: msgspec.structs.replace(column, interval=False)
@@ -99,36 +109,38 @@ def left_out(columns: Sequence[Column], kept: Sequence[Column]) -> RenderableTyp
     gone = [column.title for column in columns if column.name not in names]
     if not gone:
         return None
-    told = Text(f"In the report, for want of room: {', '.join(gone)}.", style="dim")
+    titles = ", ".join(f"'{title}'" for title in gone)
+    told = Text(f"Columns left to the report, for lack of room: {titles}.", style="dim")
     return Padding(told, (0, 1, 0, 2), expand=False)
 
 
-def header(columns: Sequence[Column]) -> Text:
+def header(columns: Sequence[Column], *, name: int = NAME) -> Text:
     words = [column.title.rjust(_width(column)) for column in columns]
-    return Text("  " + "".ljust(NAME) + " " + " ".join(words), style="dim")
+    return Text(BETWEEN.join(["  " + "".ljust(name), *words]), style="dim")
 
 
-def line(row: Row, columns: Sequence[Column]) -> Text:
+def line(row: Row, columns: Sequence[Column], *, name: int = NAME) -> Text:
     """One row; its reason below it where there is one."""
     made = Text("  ")
-    name = row.name if len(row.name) <= NAME else row.name[: NAME - 1] + "…"
-    made.append(name.ljust(NAME))
+    called = row.name if len(row.name) <= name else row.name[: name - 1] + "…"
+    made.append(called.ljust(name))
     if not row.good:
-        made.append(f" {row.status}", style="red")
+        made.append(f"{BETWEEN}{row.status}", style="red")
         made.append(f"  {row.reason}" if row.reason else "")
         return made
     for column in columns:
         text, range_ = shown(row, column), between(row, column)
         if column.interval and range_:
             text += f" ({range_})"
-        made.append(" " + text.rjust(_width(column)))
+        made.append(BETWEEN + text.rjust(_width(column)))
     if row.reason:
         made.append(f"\n    {row.reason}", style="dim")
     return made
 
 
 def _width(column: Column) -> int:
-    wide = WIDTHS.get(column.unit, 12) + (INTERVAL if column.interval else 0)
+    plain = WIDTHS.get(column.unit, 12)
+    wide = RANGES.get(column.unit, plain + INTERVAL) if column.interval else plain
     return max(len(column.title), wide)
 
 

@@ -222,8 +222,16 @@ def cell_words(cell: Timed | Trained | Called) -> str:
     if isinstance(cell, Called):
         given = ", ".join(f"{name}={value!r}" for name, value in cell.arguments.items())
         return f"{cell.function}({given})"
-    recipe = f" under {Recipe(cell.recipe).label()}" if cell.recipe else ""
-    return shlex.join(cell.words) + recipe
+    return shlex.join(cell.words) + _under(Recipe(cell.recipe))
+
+
+def _under(recipe: Recipe) -> str:
+    """with batch-size: factor 4, learning rate linear; and device-input"""
+    parts = [
+        f"{name}: {settings({key.replace('-', ' '): of[key] for key in of})}" if of else name
+        for name, of in recipe.changes.items()
+    ]
+    return f" with {'; '.join(parts)}" if parts else ""
 
 
 def baseline_rate(tuning: Tuning) -> float | None:

@@ -22,11 +22,16 @@ from hotlap.records import Finding, Record, Verdict
 NAME = "busy-machine"
 
 
+def crowded(others: float | None, cores: float) -> bool:
+    """Whether others burned so many of the cores that times taken meanwhile say little."""
+    return others is not None and others > max(0.5, cores / 3)
+
+
 def check(record: Record, verdict: Verdict) -> Finding | None:
     usage = record.usage
     cores = float(record.environment.get("cores") or 1)
     facts = []
-    if usage.other_cores is not None and usage.other_cores > max(0.5, cores / 3):
+    if usage.other_cores is not None and crowded(usage.other_cores, cores):
         facts.append(f"other processes burned {usage.other_cores:.1f} of {cores:g} cores")
     if usage.foreign_gpu_processes is not None and usage.foreign_gpu_processes >= 1:
         facts.append(f"{usage.foreign_gpu_processes:.0f} foreign processes on the GPU")

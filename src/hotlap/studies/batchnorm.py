@@ -31,7 +31,7 @@ from collections.abc import Sequence
 
 from hotlap import units
 from hotlap.answers import Column, Picture, Row, Trained
-from hotlap.studies import learning, study
+from hotlap.studies import learning, standings, study
 from hotlap.studies.learning import ACCURACY, EPOCH
 from hotlap.studies.study import Results, Setting
 
@@ -62,18 +62,22 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
     return learning.tabulate(results, lambda name: {"learning_rate": RATE})
 
 
+def proven(rows: Sequence[Row]) -> list[str]:
+    return learning.proven(rows)
+
+
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = learning.standing(rows)
+    if found is None:
         return study.nothing(rows)
-    others = [one for one in rows if one is not best and one.number(ACCURACY) is not None]
+    best, others = found.first, found.others
     epochs = units.plural(best.number("epochs") or 0, "epoch")
     right = units.accuracy(best.number(ACCURACY))
     if others and right == units.accuracy(others[0].number(ACCURACY)):
         said = f"{right} of the test images are right {best.name} and {others[0].name} "
         said += f"after {epochs}: no difference."
         return f"{said}{_time(rows)}{learning.troubles(rows)}{study.missing(rows)}"
-    said = f"Best: {best.name}, {right} of the test images right "
+    said = f"{learning.opening(found)}{best.name}, {right} of the test images right "
     said += f"after {epochs}{_against(best, others[0]) if others else ''}."
     return f"{said}{_time(rows)}{learning.troubles(rows)}{study.missing(rows)}"
 
@@ -81,7 +85,7 @@ def read(setting: Setting, rows: Sequence[Row]) -> str:
 def _against(best: Row, other: Row) -> str:
     said = f"; {other.name} {units.accuracy(other.number(ACCURACY))}, "
     said += learning.points(best, other)
-    told = learning.apart(best, other, ACCURACY)
+    told = standings.apart(best, other, ACCURACY)
     if told is None:
         return f"{said} less, with one seed and so without a spread to compare with"
     if told:
@@ -94,15 +98,16 @@ def _time(rows: Sequence[Row]) -> str:
     if WITH not in known or WITHOUT not in known:
         return ""
     plain, normed = known[WITHOUT], known[WITH]
-    ratio = (normed.number(EPOCH) or 0.0) / (plain.number(EPOCH) or 1.0)
-    if not learning.apart(normed, plain, EPOCH):
-        return f" An epoch with it takes {ratio:.2f} times as long, which is within the noise."
-    more = units.seconds(abs((normed.number(EPOCH) or 0.0) - (plain.number(EPOCH) or 0.0)))
-    return f" An epoch with it takes {ratio:.2f} times as long: {more} {_side(ratio)}."
-
-
-def _side(ratio: float) -> str:
-    return "more" if ratio > 1 else "less"
+    ours, theirs = (one.number(EPOCH) or 0.0 for one in (normed, plain))
+    found = standings.times(normed, plain, EPOCH)
+    if found is None:
+        both = f"{units.seconds(ours)} with it and {units.seconds(theirs)} without"
+        return f" An epoch takes {both}; the noise of that is not known."
+    said = f" An epoch with it takes {found.ratio:.2f} times as long"
+    said += f" ({found.low:.2f} to {found.high:.2f})"
+    if found.low <= 1.0 <= found.high:
+        return f"{said}, which is within the noise."
+    return f"{said}: {units.seconds(abs(ours - theirs))} {'more' if found.ratio > 1 else 'less'}."
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:

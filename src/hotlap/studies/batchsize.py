@@ -10,9 +10,10 @@ speed is asked for and not what is learned. The images are as many as all batche
 no step has a smaller one.
 
 ## How to read it
-The knee is the smallest batch that trains nearly as fast as the fastest one. Below it the device
+The knee is the smallest batch whose figure is within 5 % of the fastest one's. Below it the device
 waits for work to be issued; beyond it only memory grows. Take the knee, and less where training
-needs more updates to learn.
+needs more updates to learn. Where runs differ by more than what lies between the knee and a smaller
+batch, either may be the knee: the reading says so, and none is marked.
 
 ## When it misleads
 Where the step waits for its input, the knee is that of the loader and not of the device: the
@@ -25,8 +26,7 @@ from collections.abc import Sequence
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Value
-from hotlap.studies import learning, study
-from hotlap.studies.estimates import Costs
+from hotlap.studies import learning, standings, study
 from hotlap.studies.study import Results, Setting
 
 NAME = "batchsize"
@@ -35,8 +35,8 @@ RATE = "samples_per_second"
 COLUMNS: tuple[Column, ...] = (
     Column(name=RATE, title="samples/s", unit="rate", interval=True),
     Column(name="gain", title="of the smallest", unit="ratio", interval=True),
-    Column(name="step_seconds", title="step", unit="seconds"),
     Column(name="peak_bytes", title="memory", unit="bytes"),
+    Column(name="step_seconds", title="step", unit="seconds"),
     Column(name="input", title="waits for input", unit="share", spare=True),
 )
 NOT_QUICK = ("input",)
@@ -84,7 +84,7 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         made = study.with_estimate(made, RATE, known.rate(name))
         gain = known.gain(name, over=smallest) if name != smallest else None
         rows.append(study.with_gain(made, "gain", gain))
-    return study.with_best(rows, knee(known))
+    return study.with_best(rows, proven(rows))
 
 
 def _values(done: list[Done]) -> dict[str, Value]:
@@ -102,41 +102,81 @@ def _values(done: list[Done]) -> dict[str, Value]:
     }
 
 
-def knee(known: Costs) -> str | None:
+def knee(rows: Sequence[Row]) -> Row | None:
     """The smallest batch that is nearly as fast as the fastest.
 
     By the figures alone: intervals that are wide because the machine was busy must not make a
     slow batch look good enough. What they cannot tell apart is said in the reading.
     """
-    best = known.best
-    if best is None:
+    found = standings.standing(rows, RATE, most=True)
+    if found is None:
         return None
-    return min([best, *known.near(best, within=NEARLY)], key=_batch)
+    enough = (found.first.number(RATE) or 0.0) / (1.0 + NEARLY)
+    near = [one for one in found.others if (one.number(RATE) or 0.0) >= enough]
+    return min([found.first, *near], key=_size)
+
+
+def _size(row: Row) -> int:
+    return _batch(row.name)
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    """The knee, where no smaller batch may be as fast as it."""
+    found = knee(rows)
+    if found is None:
+        return []
+    others = [one for one in _known(rows) if one is not found]
+    untold = any(standings.apart(one, found, RATE) is None for one in others)
+    return [] if not others or untold or _doubted(found, rows) else [found.name]
+
+
+def _known(rows: Sequence[Row]) -> list[Row]:
+    return sorted((one for one in rows if one.good and one.number(RATE)), key=_size)
+
+
+def _doubted(best: Row, rows: Sequence[Row]) -> list[Row]:
+    """Smaller ones that are not proven to be slower."""
+    smaller = [one for one in _known(rows) if _size(one) < _size(best)]
+    return [one for one in smaller if standings.apart(one, best, RATE) is False]
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    good = sorted((one for one in rows if one.good), key=lambda one: _batch(one.name))
+    best, good = knee(rows), _known(rows)
     if best is None:
         return study.nothing(rows)
     fastest = max(good, key=lambda one: one.number(RATE) or 0.0)
-    said = f"Best: {best.name} with {units.rate(best.number(RATE))}"
-    if len(good) == 1:
-        said += "; no other was measured that it could be compared with"
-    elif best.name == good[-1].name:
-        said += "; a larger batch paid up to the largest that was measured"
-    elif best.name == fastest.name:
-        said += "; none of the larger ones is faster"
-    else:
-        share = (best.number(RATE) or 0.0) / (fastest.number(RATE) or 1.0)
-        said += f", {units.share(share)} of the fastest ({fastest.name})"
-        said += _memory(best, fastest) + ": beyond it a larger one stops paying"
-    said += _waiting(best, fastest)
-    smaller = [one for one in good if _batch(one.name) < _batch(best.name)]
-    alike = [one.name for one in smaller if study.overlap(one, best, RATE)]
-    if alike:
-        said += f". {units.listed(alike).capitalize()} cannot be told from it within the noise"
+    said = _opening(best, fastest, rows) + _waiting(best, fastest)
     return f"{said}.{study.missing(rows)}"
+
+
+def _opening(best: Row, fastest: Row, rows: Sequence[Row]) -> str:
+    good, doubted = _known(rows), _doubted(best, rows)
+    with_rate = f"{best.name} with {units.rate(best.number(RATE))}"
+    if len(good) == 1:
+        return f"Only one row was measured: {with_rate}"
+    if proven(rows):
+        return f"Best: {with_rate}{_beyond(best, fastest, good)}"
+    share = units.share((best.number(RATE) or 0.0) / (fastest.number(RATE) or 1.0))
+    of = "is the fastest" if best is fastest else f"has {share} of the fastest ({fastest.name})"
+    if not doubted:
+        return f"No row is proven to be the knee, without intervals: by its figure {with_rate} {of}"
+    few = units.listed([one.name for one in doubted])
+    of += "" if best is fastest else _memory(best, fastest)
+    return (
+        f"No row is proven to be the knee: {with_rate} {of}, but {few} cannot be told from it "
+        "within the noise"
+    )
+
+
+def _beyond(best: Row, fastest: Row, good: Sequence[Row]) -> str:
+    """What a larger batch than the knee would give."""
+    if best is good[-1]:
+        return "; a larger batch paid up to the largest that was measured"
+    if best is fastest:
+        return "; none of the larger ones is faster"
+    share = (best.number(RATE) or 0.0) / (fastest.number(RATE) or 1.0)
+    said = f", {units.share(share)} of the fastest ({fastest.name}){_memory(best, fastest)}"
+    return f"{said}: beyond it a larger one stops paying"
 
 
 def _waiting(best: Row, fastest: Row) -> str:
@@ -157,8 +197,7 @@ def _memory(best: Row, fastest: Row) -> str:
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    good = [one for one in rows if one.good]
-    best = study.best(rows)
+    good, best = [one for one in rows if one.good], knee(rows)
     if best is None:
         return ()
     at = tuple(float(_batch(one.name)) for one in good)
@@ -171,7 +210,8 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
             x=axis,
             y=Axis(title="samples/s"),
             series=(rates,),
-            words=f"Samples a second by batch size, with 95 % intervals; the knee is {best.name}.",
+            words="Samples a second by batch size, with 95 % intervals; "
+            f"{best.name} is the smallest within 5 % of the fastest.",
         ),
         Picture(
             kind="lines",

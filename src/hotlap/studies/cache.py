@@ -33,11 +33,14 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from hotlap import stats, units
 from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Value
 from hotlap.errors import UsageError
-from hotlap.studies import study
+from hotlap.studies import standings, study
 from hotlap.studies.estimates import Costs
+from hotlap.studies.standings import Standing
 from hotlap.studies.study import Results, Setting
 
 NAME = "cache"
@@ -139,7 +142,17 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         plain = name(data, NONE)
         gain = costs.gain(row, over=plain) if row != plain else None
         rows.append(study.with_gain(made, "gain", gain))
-    return study.with_best(rows, next(filter(None, (_fastest(rows, data) for data in DATA)), None))
+    return study.with_best(rows, proven(rows))
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    """Of each data set its own."""
+    return [name for found in _standings(rows).values() for name in found.names]
+
+
+def _standings(rows: Sequence[Row]) -> dict[str, Standing]:
+    found = {data: standings.standing(_of(rows, data), WARM) for data in DATA}
+    return {data: one for data, one in found.items() if one is not None}
 
 
 def _costs(results: Results) -> Costs:
@@ -172,19 +185,14 @@ def _of(rows: Sequence[Row], data: str) -> list[Row]:
     return [one for one in rows if one.values.get("data") == data and one.number(WARM)]
 
 
-def _fastest(rows: Sequence[Row], data: str) -> str | None:
-    known = _of(rows, data)
-    return min(known, key=lambda one: one.number(WARM) or 0.0).name if known else None
-
-
 # What it says ----------------------------------------------------------------------------------
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = _standings(rows)
+    if not found:
         return study.nothing(rows)
-    said = ["Best: " + "; ".join(_told(rows, data) for data in DATA if _of(rows, data)) + "."]
+    said = [f"{_told(rows, data)}." for data in found]
     said += list(filter(None, (_naive(rows, data) for data in DATA)))[:1]  # the others say the same
     said += [_losing(rows)] if _losing(rows) else []
     left = [one for one in rows if not one.good and one.status != "skipped"]
@@ -199,20 +207,18 @@ def _losing(rows: Sequence[Row]) -> str:
 
 
 def _told(rows: Sequence[Row], data: str) -> str:
-    known = _of(rows, data)
-    best = min(known, key=lambda one: one.number(WARM) or 0.0)
-    said = f"{best.name}, {units.seconds(best.number(WARM))} an epoch"
-    gain = best.number("gain")
-    if gain is not None:
-        low, _ = best.intervals.get("gain", (gain, gain))
+    """Of one data set, whose name the others there need not repeat."""
+    own = [msgspec.structs.replace(one, name=str(one.values["way"])) for one in _of(rows, data)]
+    found = standings.standing(own, WARM)
+    assert found is not None
+    best = found.first
+    said = f", {units.seconds(best.number(WARM))} an epoch"
+    if "gain" in best.intervals:
+        gain, (low, _) = best.number("gain"), best.intervals["gain"]
         said += f", {gain:.1f} times as fast as without a cache"
         said += "" if low > 1.0 else ", which is within the noise"
-    alike = [str(one.values["way"]) for one in known if one is not best and _alike(one, best)]
-    return said + (f" ({units.listed(alike)} within the noise of it)" if alike else "")
-
-
-def _alike(one: Row, other: Row) -> bool:
-    return study.overlap(one, other, WARM)
+    called = name(data, best.name) if found.proven or not found.others else best.name
+    return standings.opening(found, said, name=called, word=f"fastest for {data}")
 
 
 def _naive(rows: Sequence[Row], data: str) -> str:
@@ -223,17 +229,18 @@ def _naive(rows: Sequence[Row], data: str) -> str:
         return ""
     held = [units.size(one.number("ram_bytes")) for one in (naive, shared)]
     hits = [units.share(one.number("hit_rate")) for one in (naive, shared)]
-    times = [f"K = {one.number('ratio'):.1f}" for one in (naive, shared)]
+    times = [f"{one.number('ratio'):.2f} times" for one in (naive, shared)]
     foreseen = shared.number("foreseen_ratio")
-    before = f", {foreseen:.1f} foreseen" if foreseen else ""
+    before = f" ({foreseen:.2f} foreseen)" if foreseen else ""
     return (
-        f"For {data} a dict in each worker grew to {held[0]} ({times[0]}) and hit in {hits[0]} of "
-        f"all cases; what workers share took {held[1]} ({times[1]}{before}) and hit in {hits[1]}."
+        f"For {data} a dict in each worker grew to {held[0]}, {times[0]} the size of the files "
+        f"(K), and hit in {hits[0]} of all cases; what workers share took {held[1]}, "
+        f"{times[1]}{before}, and hit in {hits[1]}."
     )
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    if study.best(rows) is None:
+    if not _standings(rows):
         return ()
     known = [one for one in rows if one.number(WARM)]
     names = [one.name for one in known]

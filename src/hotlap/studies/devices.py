@@ -26,7 +26,7 @@ from dataclasses import replace
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Value
-from hotlap.studies import study
+from hotlap.studies import standings, study
 from hotlap.studies.estimates import Costs, Estimate
 from hotlap.studies.study import Results, Setting
 
@@ -40,7 +40,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="measured", title="measured part", unit="share", spare=True),
 )
 GPU = "GPU"
-NO_GPU = "there is no GPU that torch can use, or --device cpu was given"
+NO_GPU, NOT_ASKED = "there is no GPU that torch can use", "--device cpu was given"
 MOST_WORKERS = 8
 
 
@@ -50,7 +50,7 @@ def plan(setting: Setting) -> list[Timed]:
         _cell(cpu, _name(count), 0, {"threads": {"threads": count}}) for count in counts(setting)
     ]
     workers = max(1, min(MOST_WORKERS, setting.cores - 1))
-    skip = "" if setting.device == "cuda" else NO_GPU
+    skip = "" if setting.device == "cuda" else NOT_ASKED if setting.gpus else NO_GPU
     cells.append(_cell(replace(setting, device="cuda"), GPU, workers, {}, skip))
     return study.interleaved(cells, setting.seeds or setting.pick(1, 2))
 
@@ -107,7 +107,12 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         if name != single:
             made = study.with_gain(made, "gain", known.gain(name, over=single))
         rows.append(_with_ideal(made, known))
-    return study.with_best(rows, known.best)
+    return study.with_best(rows, proven(rows))
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    found = standings.standing(rows, EPOCH)
+    return found.names if found is not None else []
 
 
 def _scaled(found: Estimate | None, whole: int) -> Estimate | None:
@@ -146,11 +151,11 @@ def _with_ideal(one: Row, known: Costs) -> Row:
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = standings.standing(rows, EPOCH)
+    if found is None:
         return study.nothing(rows)
-    said = f"Best: {best.name}, {units.seconds(best.number(EPOCH))} for an epoch"
-    gpu = next((one for one in rows if one.name == GPU and one.number("gain_over_cpu")), None)
+    said = standings.opening(found, f", {units.seconds(found.first.number(EPOCH))} for an epoch")
+    gpu = next((one for one in rows if one.name == GPU and "gain_over_cpu" in one.intervals), None)
     if gpu is not None:
         said += f"; {_compared(gpu)}"
     return f"{said}. {_of_threads(rows)}".rstrip() + study.missing(rows)
@@ -173,15 +178,16 @@ def _prose(name: str) -> str:
 def _of_threads(rows: Sequence[Row]) -> str:
     """Where more threads stop paying: the figures of the CPU alone."""
     own = [one for one in rows if one.good and _threads(one.name) and one.number(EPOCH)]
-    if len(own) < 2:
+    found = standings.standing(own, EPOCH)
+    if found is None or not found.others or found.untold:
         return ""
-    fastest = min(own, key=lambda one: one.number(EPOCH) or 0.0)
+    fastest = found.first
     count = _threads(fastest.name) or 1
     if count == 1:
-        return "More threads than one do not make the CPU faster."
+        are = "are not proven to" if found.alike else "do not"
+        return f"More threads than one {are} make the CPU faster."
     said = f"{units.plural(count, 'thread')} are {_beside_one(fastest)}"
-    fewer = [one for one in own if (_threads(one.name) or 0) < count]
-    alike = [one for one in fewer if study.overlap(one, fastest, EPOCH)]
+    alike = [one for one in found.alike if (_threads(one.name) or 0) < count]
     if alike:
         few = units.plural(_threads(alike[0].name) or 1, "thread")
         said += f"; {few} cannot be told from them within the noise"
@@ -194,7 +200,7 @@ def _of_threads(rows: Sequence[Row]) -> str:
 
 def _beside_one(row: Row) -> str:
     gain = row.number("gain")
-    if gain is None:
+    if gain is None or "gain" not in row.intervals:
         return "the fastest of those that were measured, and one thread was not"
     low, high = row.intervals["gain"]
     return f"{gain:.2f} times ({low:.2f} to {high:.2f}) as fast as one"
@@ -204,15 +210,16 @@ def _beside_one(row: Row) -> str:
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    good, best = [one for one in rows if one.number(EPOCH)], study.best(rows)
-    if best is None:
+    good, found = [one for one in rows if one.number(EPOCH)], standings.standing(rows, EPOCH)
+    if found is None:
         return ()
+    least = _prose(found.first.name)
     epochs = Picture(
         kind="bars",
         x=Axis(title="device"),
         y=Axis(title="seconds an epoch", log=True),
         series=(study.series("epoch", [one.name for one in good], good, EPOCH),),
-        words=f"An epoch on each device, with 95 % intervals; least on the {_prose(best.name)}.",
+        words=f"An epoch on each device, with 95 % intervals; least on the {least}.",
     )
     return (epochs, *_scaling(good))
 

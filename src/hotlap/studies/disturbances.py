@@ -1,17 +1,21 @@
 """Other processes on the machine: which runs they disturbed, and which of those are run again.
 
 A run counts as disturbed where others burned clearly more than during the quietest one, as in a
-tuning (search/book.py). What cannot be run again counts for less, see estimates.py.
+tuning (search/book.py), and where they burned so much that a profile would call the machine busy:
+then the quietest one may not have been quiet either. What cannot be run again counts for less, see
+estimates.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from hotlap import answers, stats, units
 from hotlap.answers import Done
+from hotlap.rules.busy_machine import crowded
 from hotlap.search.book import MOST_REPEATS, OTHERS_DISTURB_FROM
 from hotlap.studies.study import number_of
 
@@ -32,7 +36,20 @@ def marked(done: Sequence[Done], cores: float) -> list[Done]:
     """All of them, with what is known by now of who was disturbed."""
     seen = [taken for one in done if (taken := by_others(one)) is not None]
     most = min(seen, default=0.0) + OTHERS_DISTURB_FROM * cores
-    return [msgspec.structs.replace(one, disturbed=(by_others(one) or 0.0) > most) for one in done]
+    return [_marked(one, most, cores) for one in done]
+
+
+def _marked(one: Done, most: float, cores: float) -> Done:
+    taken = by_others(one)
+    busy = crowded(taken, cores)
+    return msgspec.structs.replace(one, busy=busy, disturbed=busy or (taken or 0.0) > most)
+
+
+def crowded_rows(done: Iterable[Done], cores: float) -> set[str]:
+    """Rows whose runs all took place on a busy machine: their times say little."""
+    counted = [one for one in done if one.good]
+    quiet = {one.cell.row for one in counted if not crowded(by_others(one), cores)}
+    return {one.cell.row for one in counted} - quiet
 
 
 def worst(done: Sequence[Done], aside: Sequence[Done]) -> int | None:
@@ -79,11 +96,22 @@ def told(done: Sequence[Done], cores: float) -> str:
 def busy(done: Sequence[Done], cores: float) -> str:
     """A sentence where others took a good part of the machine; empty where they did not."""
     others = [taken for one in done if (taken := by_others(one)) is not None]
-    disturbed = [taken for taken in others if taken > max(0.5, cores / 3)]
+    disturbed = [taken for taken in others if crowded(taken, cores)]
     if not disturbed:
         return ""
     runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
     return (
         f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
-        f" {_cores(cores)}, so some times are too long, and the intervals may not cover it."
+        f" {_cores(cores)}, so some times are too long{_how_much(done)}"
     )
+
+
+def _how_much(done: Sequence[Done]) -> str:
+    """Of a row that has one run, and that a busy one, nothing is known of the noise."""
+    good = [one for one in done if one.good]
+    runs = Counter((one.cell.row, type(one.cell)) for one in good)
+    alone = [one for one in good if one.busy and runs[one.cell.row, type(one.cell)] == 1]
+    if alone and len(alone) == len(good):
+        return ", and single runs have no interval."
+    said = ", by more than the intervals say."
+    return f"{said} A single run beside that has no interval." if alone else said

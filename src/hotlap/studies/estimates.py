@@ -35,19 +35,30 @@ class Timing(NamedTuple):
     value: float
     windows: tuple[float, ...] = ()  # of the run
     disturbed: bool = False  # by others: it counts where there is no quiet one, for less
+    busy: bool = False  # so much that by itself it tells nothing of the noise
 
 
 class Costs:
-    """What each row costs, run by run."""
+    """What each row costs, run by run.
+
+    A row with a single run beside a busy machine has estimates of no width, and so have its gains:
+    how far it is off is not known, and what another run would take can be anything.
+    """
 
     def __init__(self, timings: Mapping[str, Sequence[Timing]]) -> None:
+        known = {name: [one for one in own if one.value > 0] for name, own in timings.items()}
+        self._alone = {name for name, own in known.items() if len(own) == 1 and own[0].busy}
         self._runs = {
             name: [
-                Run(folder="", step_seconds=value, windows=windows, disturbed=disturbed)
-                for value, windows, disturbed in own
-                if value > 0
+                Run(
+                    folder="",
+                    step_seconds=one.value,
+                    windows=one.windows,
+                    disturbed=one.disturbed,
+                )
+                for one in own
             ]
-            for name, own in timings.items()
+            for name, own in known.items()
         }
 
     def _spread(self, *rows: str) -> Spread:
@@ -67,6 +78,7 @@ class Costs:
             return None
         middle, spread = stats.mean(logs), self._spread(name)
         half = stats.student(spread.degrees) * spread.deviation / math.sqrt(len(logs))
+        half = 0.0 if name in self._alone else half
         return Estimate(
             value=math.exp(middle),
             low=math.exp(middle - half),
@@ -89,27 +101,9 @@ class Costs:
     def gain(self, name: str, *, over: str) -> Speedup | None:
         """How many times better it is than another row."""
         spread = self._spread(over, name)
+        if self._alone & {over, name}:
+            spread = Spread(deviation=0.0, degrees=spread.degrees)
         return comparing.speedup(self._runs.get(over, ()), self._runs.get(name, ()), spread)
-
-    @property
-    def best(self) -> str | None:
-        found = {name: self.estimate(name) for name in self.measured}
-        known = {name: one.value for name, one in found.items() if one is not None}
-        return min(known, key=known.__getitem__) if known else None
-
-    def alike(self, name: str) -> list[str]:
-        """Rows that are not proven to cost more than this one."""
-        gains = {other: self.gain(name, over=other) for other in self.measured if other != name}
-        return [other for other, gain in gains.items() if gain is not None and gain.low <= 1.0]
-
-    def near(self, name: str, *, within: float) -> list[str]:
-        """Rows that cost more by no more than this share, as far as their figures go."""
-        gains = {other: self.gain(name, over=other) for other in self.measured if other != name}
-        return [
-            other
-            for other, gain in gains.items()
-            if gain is not None and gain.ratio <= 1.0 + within
-        ]
 
 
 class Means:

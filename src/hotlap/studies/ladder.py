@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Trained, Value
 from hotlap.records import MEMORY_PARTS
-from hotlap.studies import estimates, learning, rungs, study
+from hotlap.studies import estimates, learning, rungs, standings, study
 from hotlap.studies.study import AnyCell, Results, Setting
 
 NAME = "ladder"
@@ -127,7 +127,12 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         if above.get(name, rungs.STOCK) != rungs.STOCK:
             made = study.with_gain(made, "step_up", known.gain(name, over=above[name]))
         rows.append(learning.with_trouble(_with_accuracies(made, results), results))
-    return study.with_best(rows, known.best)
+    return study.with_best(rows, proven(rows))
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    found = standings.standing(rows, RATE, most=True)
+    return found.names if found is not None else []
 
 
 def _values(done: list[Done]) -> dict[str, Value]:
@@ -165,16 +170,21 @@ def _with_accuracies(one: Row, results: Results) -> Row:
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = standings.standing(rows, RATE, most=True)
+    if found is None:
         return study.nothing(rows)
-    first = f"Best: {_whole(setting, best)}, {units.rate(best.number(RATE))}"
-    first += f", {_times(best, 'gain')} stock" if best.number("gain") else ""
+    told = f", {units.rate(found.first.number(RATE))}"
+    told += f", {_times(found.first, 'gain')} stock" if "gain" in found.first.intervals else ""
+    first = standings.opening(found, told, name=_whole(setting, found.first))
     steps = [one for one in rows if one.number("step_up")]
     alone = [one for one in rows if one.number("gain") and one not in steps]
-    compared = [_compared("alone", alone, "gain"), _compared("added to others", steps, "step_up")]
-    second = "; ".join(filter(None, compared))
-    parts = [first, second[:1].upper() + second[1:], _learned(setting, rows)]
+    above = {rung.name: _bare(rung.above) for rung in rungs.listed(setting)}
+    under = above.get(steps[0].name, "others") if len(steps) == 1 else "others"
+    compared = [
+        _compared("By itself,", alone, "gain"),
+        _compared(f"On top of {under},", steps, "step_up"),
+    ]
+    parts = [first, *compared, _learned(setting, rows)]
     said = " ".join(f"{part}." for part in parts if part)
     return said + learning.troubles(rows) + study.missing(rows)
 
@@ -202,19 +212,26 @@ def _times(one: Row, column: str) -> str:
 
 def _compared(opening: str, rows: Sequence[Row], column: str) -> str:
     """Which one gives most; how many give nothing beyond the noise, and how many lose."""
+    rows = [one for one in rows if column in one.intervals]
     faster = [one for one in rows if one.intervals[column][0] > 1]
     slower = [one for one in rows if one.intervals[column][1] < 1]
     even = len(rows) - len(faster) - len(slower)
     words = []
     if faster:
         most = max(faster, key=lambda one: one.number(column) or 0.0)
-        words.append(f"{_bare(most.name)} gives most ({most.number(column):.2f} times)")
+        times = f"{most.number(column):.2f} times"
+        gives = f"gives {times}" if len(faster) == 1 else f"gives most ({times})"
+        words.append(f"{_bare(most.name)} {gives}")
     if even:
-        words.append(f"{even} of {len(rows)} {'is' if even == 1 else 'are'} within the noise")
+        which = [_bare(one.name) for one in rows if one not in faster and one not in slower]
+        few = which[0] if even == 1 else f"{even} of {len(rows)}"
+        words.append(f"{few} {'makes' if even == 1 else 'make'} no provable difference")
     if slower:
         worst = min(slower, key=lambda one: one.number(column) or 0.0)
-        words.append(f"{_bare(worst.name)} loses most ({worst.number(column):.2f} times)")
-    return f"{opening}, {units.listed(words)}" if words else ""
+        times = f"{worst.number(column):.2f} times"
+        is_slower = f"is slower ({times})" if len(slower) == 1 else f"loses most ({times})"
+        words.append(f"{_bare(worst.name)} {is_slower}")
+    return f"{opening} {units.listed(words)}" if words else ""
 
 
 def _ends(rows: Sequence[Row]) -> list[Row]:
@@ -256,7 +273,7 @@ def _between(rows: Sequence[Row]) -> str:
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
     good = [one for one in rows if one.number(RATE)]
-    if study.best(rows) is None:
+    if not good:
         return ()
     names = [one.name for one in good]
     rates = Picture(

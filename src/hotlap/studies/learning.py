@@ -15,8 +15,9 @@ import msgspec
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Trained, Value
-from hotlap.studies import study
+from hotlap.studies import standings, study
 from hotlap.studies.estimates import Estimate, Means
+from hotlap.studies.standings import Standing
 from hotlap.studies.study import Results, Setting
 
 ACCURACY, EPOCH, FIRST = "test_accuracy", "total_seconds", "first_seconds"
@@ -58,7 +59,7 @@ def seeded(cells: Sequence[Trained], seeds: int) -> list[Trained]:
 
 
 def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> list[Row]:
-    """A row for each way, after its last epoch; best is the most accurate on the test images."""
+    """A row for each way, after its last epoch; the most accurate on the test images is best."""
     times = study.costs(results, _later)
     rows = [
         study.with_estimate(
@@ -69,7 +70,7 @@ def tabulate(results: Results, fixed: Callable[[str], Mapping[str, Value]]) -> l
     for column in LEARNED:
         found = Means({name: at_the_end(results.good(name), column) for name in results.rows})
         rows = [_with_mean(one, column, found) for one in rows]
-    return study.with_best([with_trouble(one, results) for one in rows], _best(rows))
+    return study.with_best([with_trouble(one, results) for one in rows], proven(rows))
 
 
 def _later(one: Done) -> float | None:
@@ -115,10 +116,21 @@ def with_trouble(one: Row, results: Results) -> Row:
     return msgspec.structs.replace(one, reason="; ".join(filter(None, (one.reason, said))))
 
 
-def _best(rows: Sequence[Row]) -> str | None:
-    known = {one.name: one.number(ACCURACY) for one in rows if one.good}
-    right = {name: value for name, value in known.items() if value is not None}
-    return max(right, key=right.__getitem__) if right else None
+def standing(rows: Sequence[Row]) -> Standing | None:
+    """By the test images."""
+    return standings.standing(rows, ACCURACY, most=True)
+
+
+def opening(found: Standing) -> str:
+    """How the reading begins; by how much the first is ahead follows."""
+    if not found.others:
+        return "Only one row was measured: "
+    return "Best: " if found.proven else "No row is proven best: first is "
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    found = standing(rows)
+    return found.names if found is not None else []
 
 
 def by_epoch(done: Done, name: str) -> list[float | None]:
@@ -144,16 +156,6 @@ def diverged(done: Done) -> bool:
     return any(loss is None or not math.isfinite(loss) for loss in losses)
 
 
-def apart(one: Row, other: Row, column: str) -> bool | None:
-    """Whether they differ beyond their intervals; None where nothing is known of the spread."""
-    a, b = one.number(column), other.number(column)
-    mine, theirs = one.intervals.get(column), other.intervals.get(column)
-    if a is None or b is None or mine is None or theirs is None:
-        return None
-    halves = (mine[1] - a, b - theirs[0]) if a < b else (a - mine[0], theirs[1] - b)
-    return abs(a - b) > math.hypot(*halves)
-
-
 def points(one: Row, other: Row) -> str:
     """12.3 points: how far one is from the other on the test images, as both are shown."""
     shown = [round(100 * (row.number(ACCURACY) or 0.0), 1) for row in (one, other)]
@@ -177,10 +179,10 @@ def troubles(rows: Sequence[Row]) -> str:
 
 def draw(rows: Sequence[Row], results: Results, what: str) -> tuple[Picture, ...]:
     """Accuracy and loss over the epochs, a line with a band for each row."""
-    best = study.best(rows)
-    if best is None:
+    found = standing(rows)
+    if found is None:
         return ()
-    good = [one for one in rows if one.good]
+    best, good = found.first, [one for one in rows if one.good]
     top = units.accuracy(best.number(ACCURACY))
     right = f"Accuracy on the test images by epoch, {what}; {best.name} ends highest at {top}."
     least = [one for one in good if one.number("loss") is not None]

@@ -20,8 +20,11 @@ and a ResNet-18 as narrow as it takes; on a CPU of 4,096 images.
 
 ## How to read it
 What grows with depth in one way and stays flat in the other is what reversible blocks save. The
-last ratio says what that costs in time: four units of work in place of three, 1.33 in theory.
-Checkpointing costs the same and works with any network, but what it keeps still grows.
+last ratio says what that costs in time. In arithmetic it is four units of work in place of three,
+1.33, for reversible blocks and for checkpointing alike. A GPU took more at this batch, and most for
+checkpointing: there operations are issued more slowly than they are computed, and each way issues
+its own beside those of the second pass. Checkpointing works with any network, but what it keeps
+still grows.
 
 ## When it misleads
 At a batch of 8 parameters and gradients are a large part of the peak; with larger batches it is
@@ -40,9 +43,10 @@ from typing import Any
 
 from hotlap import stats, units
 from hotlap.answers import NOT_RUN, Axis, Called, Column, Done, Picture, Row, Series, Trained, Value
-from hotlap.studies import estimates, study
+from hotlap.studies import estimates, standings, study
 from hotlap.studies.estimates import Costs, Estimate, Timing
 from hotlap.studies.learning import at_the_end, diverged, possible, troubles, with_trouble
+from hotlap.studies.networks import CHECKPOINTED, KEPT, REVERSIBLE, WAYS, build
 from hotlap.studies.study import AnyCell, Results, Setting
 
 NAME = "memory"
@@ -59,11 +63,9 @@ COLUMNS: tuple[Column, ...] = (
 )
 NOT_QUICK = ("loss", "test_accuracy")
 BATCH = 8
-WIDTHS = (32, 32, 64, 112)
 CPU_SAMPLES = 4_096  # an epoch of all images takes too long there
 RESNETS, UNITS = (18, 34, 50), (3, 5, 9, 18)
-KEPT, CHECKPOINTED, REVERSIBLE = "keeping all", "checkpointed", "reversible"
-WAYS = (REVERSIBLE, CHECKPOINTED, KEPT)  # the last is timed beside the others, too
+ALIKE = "cannot be told from that of keeping all"
 FLAT = 1.05  # activations that grow by no more than this over all depths do not grow
 # As many parameters, within one per cent; (options, parameters).
 LEARNING: dict[str, tuple[tuple[object, ...], int]] = {
@@ -163,32 +165,6 @@ def measure(
     return {**figures, TIME: stats.median(windows), "windows": windows}
 
 
-def build(kind: str, size: int, way: str) -> Any:
-    from hotlap.models.resnet import ResNet
-    from hotlap.models.revnet import RevNet
-
-    if kind == "resnet":
-        return ResNet(size, widths=WIDTHS)
-    model = RevNet(units=size, reversible=way == REVERSIBLE)
-    return checkpointed(model) if way == CHECKPOINTED else model
-
-
-def checkpointed(model: Any) -> Any:
-    """The same network; each unit keeps its input alone and runs again in the backward pass."""
-    from functools import partial
-
-    from torch.utils.checkpoint import checkpoint
-
-    from hotlap.models.reversible import ReversibleBlock
-    from hotlap.models.revnet import Change
-
-    found = [one for one in model.modules() if isinstance(one, (ReversibleBlock, Change))]
-    module: Any
-    for module in found:
-        module.forward = partial(checkpoint, module.forward, use_reentrant=False)
-    return model
-
-
 # What it comes to ------------------------------------------------------------------------------
 
 
@@ -204,7 +180,7 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
             made = study.row(row, results, _learned, fixed=fixed)
             found = possible(estimates.mean(at_the_end(results.good(row), "loss")), "loss")
             rows.append(with_trouble(study.with_estimate(made, LOSS, found), results))
-    return study.with_best(rows, _least(rows))
+    return study.with_best(rows, proven(rows))
 
 
 def _measured(row: str, network: dict[str, Any], results: Results, costs: Costs) -> Row:
@@ -236,7 +212,7 @@ def _costs(results: Results, known: dict[str, dict[str, Any]], *, beside: bool) 
                 found = study.number_of(done.figures, time)
                 if found and into in known and (beside or into == row):
                     within = tuple(done.figures.get(own) or ())
-                    timings[into].append(Timing(found, within, done.disturbed))
+                    timings[into].append(Timing(found, within, done.disturbed, done.busy))
     return Costs(timings)
 
 
@@ -259,16 +235,21 @@ def _learned(done: list[Done]) -> dict[str, Value]:
     }
 
 
-def _least(rows: Sequence[Row]) -> str | None:
+def proven(rows: Sequence[Row]) -> list[str]:
+    """None: what keeps least takes longest, and which of both counts is for the reader to say."""
+    return []
+
+
+def _least(rows: Sequence[Row]) -> Row | None:
     """Of the ways to train the deepest network, the one that keeps least.
 
-    Of a network that was tried in one way alone, such as a ResNet, there is none that is best.
+    Of a network that was tried in one way alone, such as a ResNet, nothing can be said.
     """
     tried = Counter(one.number("layers") for one in rows if one.status != NOT_RUN)
     known = [one for one in _known(rows) if tried[one.number("layers")] > 1]
     deepest = max((one.number("layers") or 0.0 for one in known), default=0.0)
     same = [one for one in known if one.number("layers") == deepest]
-    return min(same, key=lambda one: one.number(ACTIVATIONS) or 0.0).name if same else None
+    return min(same, key=lambda one: one.number(ACTIVATIONS) or 0.0, default=None)
 
 
 def _known(rows: Sequence[Row]) -> list[Row]:
@@ -279,14 +260,22 @@ def _known(rows: Sequence[Row]) -> list[Row]:
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
+    best = _least(rows)
     if best is None and any(one.good for one in rows):
         return f"{_apart(rows)}{_convergence(setting, rows)}{study.missing(rows)}"
     if best is None:
         return study.nothing(rows)
-    said = f"Best: {best.name}, which keeps {units.size(best.number(ACTIVATIONS))} of activations"
+    said = f"{_ways(best, rows)} {units.size(best.number(ACTIVATIONS))} of activations"
     said += _growth(best, rows) + _cost(best, rows)
     return f"{said}.{_convergence(setting, rows)}{study.missing(rows)}"
+
+
+def _ways(best: Row, rows: Sequence[Row]) -> str:
+    layers = units.count(best.number("layers") or 0.0)
+    same = [one for one in _known(rows) if one.number("layers") == best.number("layers")]
+    if len(same) == 1:
+        return f"Of the deepest network ({layers} layers) only {best.name} was measured and keeps"
+    return f"Of the ways to train the deepest network ({layers} layers) {best.name} keeps least,"
 
 
 def _apart(rows: Sequence[Row]) -> str:
@@ -331,20 +320,26 @@ def _cost(best: Row, rows: Sequence[Row]) -> str:
     """In time, beside keeping all; and what checkpointing the same network comes to."""
     if best.number("ratio") is None:
         return ""
-    said = f". {best.name} takes {_times(best)}"
+    takes = f"{best.name} takes {_times(best)}" if _told(best) else ""
+    said = f". {takes or f'The time of {best.name} {ALIKE}'}"
     others = [one for one in _way(rows, CHECKPOINTED) if one is not best]
     same = [one for one in others if one.values["layers"] == best.values["layers"]]
     if same and same[0].number("ratio") is not None:
         kept = units.size(same[0].number(ACTIVATIONS))
-        said += f"; checkpointing keeps {kept} and takes {_times(same[0])}"
+        said += f"; checkpointing keeps {kept}"
+        said += f" and takes {_times(same[0])}" if _told(same[0]) else f", and its time {ALIKE}"
     return said
+
+
+def _told(row: Row) -> bool:
+    """Whether its time differs from that of keeping all."""
+    low, high = row.intervals.get("ratio", (1.0, 1.0))
+    return not low <= 1.0 <= high
 
 
 def _times(row: Row) -> str:
     ratio = row.number("ratio") or 0.0
-    low, high = row.intervals.get("ratio", (ratio, ratio))
-    if low <= 1.0 <= high:
-        return "as long as keeping all, within the noise"
+    low, high = row.intervals["ratio"]
     return f"{ratio:.2f} times the time of keeping all ({low:.2f} to {high:.2f})"
 
 
@@ -353,7 +348,7 @@ def _convergence(setting: Setting, rows: Sequence[Row]) -> str:
     if len(learned) < 2:
         return troubles(rows)
     told = [f"{one.number(LOSS):.3f} ({one.name})" for one in learned]
-    near = study.overlap(learned[0], learned[1], LOSS)
+    near = standings.apart(learned[0], learned[1], LOSS) is False
     noise = ", within the noise of the seeds" if near else ""
     after = units.plural(setting.epochs or 1, "epoch")
     said = f" After {after}, with as many parameters, the loss is {units.listed(told)}{noise}."

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 from hotlap import units
 from hotlap.answers import Column, Picture, Row, Trained
-from hotlap.studies import learning, study
+from hotlap.studies import learning, standings, study
 from hotlap.studies.learning import ACCURACY, EPOCH
 from hotlap.studies.study import Results, Setting
 
@@ -80,14 +80,18 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
     return learning.tabulate(results, lambda name: {"learning_rate": RATES[name]})
 
 
+def proven(rows: Sequence[Row]) -> list[str]:
+    return learning.proven(rows)
+
+
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = learning.standing(rows)
+    if found is None:
         return study.nothing(rows)
-    others = [one for one in rows if one.good and one is not best]
-    others = [one for one in others if one.number(ACCURACY) is not None]
+    best, others = found.first, found.others
     epochs = units.plural(best.number("epochs") or 0, "epoch")
-    said = f"Best: {best.name} with {units.accuracy(best.number(ACCURACY))} on the test images "
+    said = learning.opening(found)
+    said += f"{best.name} with {units.accuracy(best.number(ACCURACY))} on the test images "
     said += f"after {epochs}{_against(best, others)}.{_time(best, [best, *others])}"
     return f"{said}{learning.troubles(rows)}{study.missing(rows)}"
 
@@ -96,7 +100,7 @@ def _against(best: Row, others: Sequence[Row]) -> str:
     """Who cannot be told from the best, and how far the first is that can."""
     if not others:
         return ""
-    known = {one.name: learning.apart(best, one, ACCURACY) for one in others}
+    known = {one.name: standings.apart(best, one, ACCURACY) for one in others}
     behind = [one for one in others if known[one.name] is not False]
     second = max(behind or others, key=lambda one: one.number(ACCURACY) or 0.0)
     if known[second.name] is None:
@@ -121,17 +125,29 @@ def _time(best: Row, rows: Sequence[Row]) -> str:
         return ""
     fast = min(timed, key=lambda one: one.number(EPOCH) or 0.0)
     slow = max(timed, key=lambda one: one.number(EPOCH) or 0.0)
-    said = f" An epoch takes {units.seconds(fast.number(EPOCH))} with "
     if not _longer(slow, fast):
-        return f"{said}any of them, within the noise."
+        return _alike(fast, slow)
+    said = f" An epoch takes {units.seconds(fast.number(EPOCH))} with "
     between = [best] if best is not slow and _longer(best, fast) else []
     ratios = [f"{_ratio(one, fast)} times that with {one.name}" for one in (*between, slow)]
     return f"{said}{units.listed([fast.name, *ratios])}{_fused(timed)}."
 
 
+def _alike(fast: Row, slow: Row) -> str:
+    """What an epoch takes where nothing more is to be said of it."""
+    least, most = (units.seconds(one.number(EPOCH)) for one in (fast, slow))
+    told = standings.apart(slow, fast, EPOCH)
+    if least == most:
+        return f" An epoch takes {least} with any of them."
+    if told is None:
+        return f" An epoch takes {least} to {most}; the noise of that is not known."
+    noise = ", which hardly differs" if told else ", a difference within the noise"
+    return f" An epoch takes {least} to {most}{noise}."
+
+
 def _longer(one: Row, other: Row) -> bool:
     ratio = (one.number(EPOCH) or 0.0) / (other.number(EPOCH) or 1.0)
-    return bool(learning.apart(one, other, EPOCH)) and ratio > NOTICED
+    return bool(standings.apart(one, other, EPOCH)) and ratio > NOTICED
 
 
 def _ratio(one: Row, other: Row) -> str:
@@ -146,8 +162,8 @@ def _fused(rows: Sequence[Row]) -> str:
         fused = known.get(name + FUSED)
         if fused is None:
             continue
-        differs = _longer(plain, fused) or _longer(fused, plain)
-        alike = " (within the noise)" if not differs else ""
+        apart = standings.apart(plain, fused, EPOCH)
+        alike = {True: "", False: " (within the noise)", None: " (its noise is not known)"}[apart]
         told.append(f"{name} takes {_ratio(fused, plain)} times as long{alike}")
     return f"; fused, {units.listed(told)}" if told else ""
 

@@ -31,7 +31,8 @@ from collections.abc import Sequence
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed, Value
-from hotlap.studies import learning, study
+from hotlap.studies import standings, study
+from hotlap.studies.standings import Standing
 from hotlap.studies.study import Results, Setting
 from hotlap.tunings import Speedup
 
@@ -132,7 +133,16 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
         made = study.row(name, results, _values, fixed=fixed)
         made = study.with_estimate(made, RATE, known.rate(name))
         rows.append(_efficient(made, known.gain(name, over=ALONE)))
-    return study.with_best(rows, known.best)
+    return study.with_best(rows, proven(rows))
+
+
+def _standing(rows: Sequence[Row]) -> Standing | None:
+    return standings.standing(rows, RATE, most=True)
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    found = _standing(rows)
+    return found.names if found is not None else []
 
 
 def _figures(done: Sequence[Done], name: str) -> list[float]:
@@ -156,32 +166,33 @@ def _efficient(row: Row, gain: Speedup | None) -> Row:
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = _standing(rows)
+    if found is None:
         return study.nothing(rows)
-    good = [one for one in rows if one.good and one.number(RATE)]
-    said = f"Best: {best.name} with {units.rate(best.number(RATE))}"
-    if best.name == ALONE:
-        said += _alone([one for one in good if one is not best], rows)
-    else:
-        said += f"{_gained(best)}{_against(best, good)}"
-    return f"{said}.{study.missing(rows)}"
-
-
-def _alone(more: Sequence[Row], rows: Sequence[Row]) -> str:
-    if not more:
+    best = found.first
+    told = f" with {units.rate(best.number(RATE))}"
+    if best.name != ALONE and GAIN in best.intervals:
+        told += f", {_times(best)}"
+    said = standings.opening(found, told)
+    if best.name != ALONE:
+        said += _gained(best) + _beyond(found)
+    elif not found.others:
         why = next((one.reason for one in rows if not one.good and one.reason), "")
-        return f", and no more were measured{': ' if why else ''}{why}"
-    most = more[-1]
-    return f"; more are no faster: {most.name} train on {_times(most)}"
+        said += f" ({why})" if why else ""
+    elif found.proven:
+        most = found.others[-1]
+        said += f"; more are no faster: {most.name} train on {_times(most)}"
+    return f"{said}.{study.missing(rows)}"
 
 
 def _gained(best: Row) -> str:
     if best.number(EFFICIENCY) is None:
         return "; one process was not measured, so their efficiency is not known"
+    if EFFICIENCY not in best.intervals:
+        return ""
     low, high = best.intervals[EFFICIENCY]
     return (
-        f", {_times(best)}: each does {units.share(best.number(EFFICIENCY))} "
+        f"; each does {units.share(best.number(EFFICIENCY))} "
         f"({units.share(low)} to {units.share(high)}) of what one does alone, with the same batch"
     )
 
@@ -190,20 +201,15 @@ def _times(row: Row) -> str:
     return f"{row.number(GAIN) or 0.0:.2f} times as many as one"
 
 
-def _against(best: Row, rows: Sequence[Row]) -> str:
-    """Fewer processes that are not proven slower, and the efficiency beyond the best."""
-    fewer = [one for one in rows if _count(one) < _count(best)]
-    alike = [one.name for one in fewer if not learning.apart(one, best, RATE)]
-    more = [one for one in rows if _count(one) > _count(best)]
-    said = f"; {units.listed(alike)} cannot be told from it within the noise" if alike else ""
-    if more:
-        said += f"; {more[-1].name} train on {_times(more[-1])}"
-    return said
+def _beyond(found: Standing) -> str:
+    more = [one for one in found.others if _count(one) > _count(found.first)]
+    told = more and not found.untold and GAIN in more[-1].intervals
+    return f"; {more[-1].name} train on {_times(more[-1])}" if told else ""
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    good, best = [one for one in rows if one.good], study.best(rows)
-    if best is None:
+    good, found = [one for one in rows if one.good], _standing(rows)
+    if found is None:
         return ()
     at = tuple(float(_count(one)) for one in good)
     alone = next((one.number(RATE) for one in good if one.name == ALONE), None)
@@ -217,7 +223,7 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
         x=axis,
         y=Axis(title="samples/s"),
         series=tuple(lines),
-        words=f"Samples a second by processes, with 95 % intervals; most with {best.name}.",
+        words=f"Samples a second by processes, with 95 % intervals; most with {found.first.name}.",
     )
     several = [one for one in good if one.number(EFFICIENCY) is not None]
     if len(several) < 2:  # one process is as efficient as itself

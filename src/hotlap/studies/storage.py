@@ -30,7 +30,7 @@ from typing import Any
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Called, Column, Done, Picture, Row, Series, Value
-from hotlap.studies import study
+from hotlap.studies import standings, study
 from hotlap.studies.estimates import Costs, Timing
 from hotlap.studies.study import Results, Setting
 
@@ -184,7 +184,12 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
             made = study.with_estimate(made, RATES[latency], costs.rate(row))
         gain = known[LATENCIES[-1]].gain(row, over=first) if row != first else None
         rows.append(study.with_gain(made, "gain", gain))
-    return study.with_best(rows, known[LATENCIES[-1]].best)
+    return study.with_best(rows, proven(rows))
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    found = standings.standing(rows, LATEST, most=True)
+    return found.names if found is not None else []
 
 
 def _costs(results: Results, latency: int) -> Costs:
@@ -192,7 +197,7 @@ def _costs(results: Results, latency: int) -> Costs:
     for row in results.rows:
         told = [(one, _at(one, latency)) for one in results.good(row)]
         known[row] = [
-            Timing(value, tuple(found.get("windows") or ()), one.disturbed)
+            Timing(value, tuple(found.get("windows") or ()), one.disturbed, one.busy)
             for one, found in told
             if (value := study.number_of(found, "sample_seconds"))
         ]
@@ -213,14 +218,13 @@ def _memory(done: list[Done]) -> dict[str, Value]:
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = standings.standing(rows, LATEST, most=True)
+    if found is None:
         return study.nothing(rows)
-    said = f"Best: {best.name}, {units.rate(best.number(LATEST))} at {LATENCIES[-1]} ms"
-    gain = best.number("gain")
-    said += f", {units.count(gain)} times {rows[0].name}" if gain else ""
-    alike = [one.name for one in rows if one is not best and study.overlap(one, best, LATEST)]
-    said += f" ({units.listed(alike)} within the noise of it)" if alike else ""
+    gain = found.first.number("gain")
+    told = f", {units.rate(found.first.number(LATEST))} at {LATENCIES[-1]} ms"
+    told += f", {units.count(gain)} times {rows[0].name}" if gain else ""
+    said = standings.opening(found, told)
     return f"{said}. {_threads(rows)}".rstrip() + study.missing(rows)
 
 
@@ -232,27 +236,30 @@ def _threads(rows: Sequence[Row]) -> str:
         if plain is None or threaded is None:
             continue
         ratio = (threaded.number(RATES[latency]) or 0.0) / (plain.number(RATES[latency]) or 1.0)
-        alike = study.overlap(plain, threaded, RATES[latency])
-        pay = (latency if pay is None else pay) if ratio > 1 and not alike else None
-        told.append((latency, ratio, alike))
+        apart = standings.apart(plain, threaded, RATES[latency])
+        if apart is None:
+            return ""
+        pay = (latency if pay is None else pay) if ratio > 1 and apart else None
+        told.append((latency, ratio, apart))
     if not told:
         return ""
     if pay is None:
         at_the_longest = "workers alone at the longest of these latencies"
-        if told[-1][-1]:
+        if not told[-1][-1]:
             return f"Threads cannot be told from {at_the_longest}, within the noise."
         return f"Threads are no faster than {at_the_longest}."
-    gains = [f"{_times(ratio)} at {latency} ms" for latency, ratio, _ in told if latency >= pay]
-    said = f"Threads pay from {pay} ms on: {units.listed(gains)} what workers alone reach"
-    before = [(latency, ratio, alike) for latency, ratio, alike in told if latency < pay]
-    return f"{said}{_not_yet(before[-1])}." if before else f"{said}."
+    gains = [f"{_times(ratio)} ({latency} ms)" for latency, ratio, _ in told if latency >= pay]
+    most = units.listed(gains)
+    said = f"From {pay} ms on threads pay: they fetch {most} as much as workers alone"
+    before = [(latency, ratio, apart) for latency, ratio, apart in told if latency < pay]
+    return f"{said}.{_not_yet(before[-1])}" if before else f"{said}."
 
 
 def _not_yet(told: tuple[int, float, bool]) -> str:
-    latency, ratio, alike = told
-    if alike:
-        return f"; at {latency} ms there is no difference beyond the noise"
-    return f"; at {latency} ms they are slower, {ratio:.2f} times"
+    latency, ratio, apart = told
+    if not apart:
+        return f" At {latency} ms there is no difference beyond the noise."
+    return f" At {latency} ms they fetch {ratio:.2f} times as much."
 
 
 def _times(ratio: float) -> str:
@@ -269,9 +276,9 @@ def _fastest(rows: Sequence[Row], latency: int, threaded: bool) -> Row | None:
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    best = study.best(rows)
+    found = standings.standing(rows, LATEST, most=True)
     good = [one for one in rows if one.number(LATEST)]
-    if best is None:
+    if found is None:
         return ()
     at = [f"{latency} ms" for latency in LATENCIES]
     return (
@@ -281,7 +288,7 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
             y=Axis(title="samples/s", log=True),
             series=tuple(_line(one, at) for one in good),
             words=f"Samples a second by latency, with 95 % intervals; most at {at[-1]} "
-            f"with {best.name}.",
+            f"with {found.first.name}.",
         ),
         Picture(
             kind="bars",

@@ -28,7 +28,7 @@ _BY_ITSELF = {  # what a row does; else it is done to it: skipped, not run
     answers.TIMED_OUT: "timed out",
 }
 AND = "and "  # begins the name of a row that adds to the one above
-NAMED = 3  # rows without figures that a reading names; of more it says how many
+NAMED = 3  # rows of a kind that a reading names; of more it says how many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,12 @@ class Study(Protocol):
         may compare with rows that stand above, never with those below.
         """
 
+    def proven(self, rows: Sequence[Row]) -> Sequence[str]:
+        """Rows that are proven to be what the question asks for: the table marks them."""
+
     def read(self, setting: Setting, rows: Sequence[Row]) -> str:
-        """One or two sentences that follow from the rows; they name the best one."""
+        """One or two sentences that follow from the rows; they name the best one, or say that none
+        is proven to be."""
 
     def draw(self, setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
         """At least one picture where anything was measured."""
@@ -201,7 +205,7 @@ def costs(results: Results, cost: Callable[[Done], float | None]) -> Costs:
     for name in results.rows:
         told = [(one, cost(one)) for one in results.good(name)]
         known[name] = [
-            Timing(value, tuple(one.figures.get("windows") or ()), one.disturbed)
+            Timing(value, tuple(one.figures.get("windows") or ()), one.disturbed, one.busy)
             for one, value in told
             if value
         ]
@@ -234,12 +238,14 @@ def with_estimate(one: Row, column: str, found: Estimate | None) -> Row:
 
 
 def with_gain(one: Row, column: str, found: Speedup | None) -> Row:
-    """How many times better than another row it is, with the interval of that ratio."""
+    """How many times better than another row it is, with the interval of that ratio if known."""
     if found is None:
         return one
+    made = with_values(one, **{column: found.ratio})
+    if found.low == found.high:
+        return made
     return msgspec.structs.replace(
-        with_values(one, **{column: found.ratio}),
-        intervals={**one.intervals, column: (found.low, found.high)},
+        made, intervals={**one.intervals, column: (found.low, found.high)}
     )
 
 
@@ -248,12 +254,8 @@ def with_phases(cell: Timed) -> Timed:
     return msgspec.structs.replace(cell, phases=True) if cell.run == 0 else cell
 
 
-def with_best(rows: Sequence[Row], name: str | None) -> list[Row]:
-    return [msgspec.structs.replace(one, best=one.name == name) for one in rows]
-
-
-def best(rows: Sequence[Row]) -> Row | None:
-    return next((one for one in rows if one.best), None)
+def with_best(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    return [msgspec.structs.replace(one, best=one.name in names) for one in rows]
 
 
 def nothing(rows: Sequence[Row]) -> str:
@@ -298,15 +300,6 @@ def missing(rows: Sequence[Row]) -> str:
 def quoted(one: Row) -> str:
     """Its name within a sentence, whose own `and` must not be taken for the row's."""
     return f"'{one.name}'" if one.name.startswith(AND) else one.name
-
-
-def overlap(one: Row, other: Row, column: str) -> bool:
-    """Whether their difference is within the noise: each figure lies in the other's interval."""
-    mine, theirs = one.intervals.get(column), other.intervals.get(column)
-    a, b = one.number(column), other.number(column)
-    if mine is None or theirs is None or a is None or b is None:
-        return False
-    return theirs[0] <= a <= theirs[1] or mine[0] <= b <= mine[1]
 
 
 def series(name: str, at: Sequence[float | str], rows: Sequence[Row], column: str) -> Series:

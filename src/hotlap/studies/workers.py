@@ -26,8 +26,9 @@ from collections.abc import Sequence
 
 from hotlap import stats, units
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Trained, Value
-from hotlap.studies import learning, study
+from hotlap.studies import learning, standings, study
 from hotlap.studies.estimates import Costs
+from hotlap.studies.standings import Standing
 from hotlap.studies.study import Results, Setting
 
 NAME = "workers"
@@ -82,7 +83,13 @@ def tabulate(setting: Setting, results: Results) -> list[Row]:
     ]
     costs = _costs(results)
     rows = [study.with_estimate(one, COST, costs.estimate(one.name)) for one in rows]
-    return study.with_best([_adding_up(one) for one in rows], costs.best)
+    rows = [_adding_up(one) for one in rows]
+    return study.with_best(rows, proven(rows))
+
+
+def proven(rows: Sequence[Row]) -> list[str]:
+    found = standings.standing(rows, COST)
+    return found.names if found is not None else []
 
 
 def _adding_up(one: Row) -> Row:
@@ -105,35 +112,35 @@ def _values(done: list[Done]) -> dict[str, Value]:
 
 
 def read(setting: Setting, rows: Sequence[Row]) -> str:
-    best = study.best(rows)
-    if best is None:
+    found = standings.standing(rows, COST)
+    if found is None:
         return study.nothing(rows)
-    good = [one for one in rows if one.good]
-    alike = [one.name for one in good if one is not best and study.overlap(one, best, COST)]
-    said = f"Best: {best.name}, {units.seconds(best.number(COST))} an epoch"
-    said += f" ({units.listed(alike)} within the noise of it)" if alike else ""
-    first = " This is the first epoch alone, in which libraries start." * (setting.epochs == 1)
-    return f"{said}; {_why(setting, best, good)}.{first}{study.missing(rows)}"
+    said = standings.opening(found, f", {units.seconds(found.first.number(COST))} an epoch")
+    why = [] if found.untold else _why(setting, found)
+    first = ["This is the first epoch alone, in which libraries start"] * (setting.epochs == 1)
+    return " ".join(f"{part}." for part in (said, *why, *first)) + study.missing(rows)
 
 
-def _why(setting: Setting, best: Row, rows: Sequence[Row]) -> str:
-    """What the loading and the computing of the best row and its neighbours say."""
+def _why(setting: Setting, found: Standing) -> list[str]:
+    """What the loading and the computing of the first row and its neighbours say."""
+    best = found.first
     loading, total = best.number("loading_seconds") or 0.0, best.number(COST) or 1.0
     share = units.share(loading / total)
-    more = [one for one in rows if _count(one.name) > _count(best.name)]
-    lost = [one for one in more if not study.overlap(one, best, COST)]
+    waits = f"With {best.name} {share} of an epoch is waiting for images"
+    more = [one for one in found.others if _count(one.name) > _count(best.name)]
+    lost = [one for one in more if one not in found.alike]
+    slower = [_slower(best, lost[-1])] if lost else []
     if loading < HIDDEN * total and _count(best.name) == 0:
-        words = f"workers cannot gain much, because loading is only {share} of the epoch"
-    elif loading < HIDDEN * total and more:
-        words = f"more cannot gain much, because loading is hidden but for {share} of the epoch"
-    elif loading < HIDDEN * total:
-        words = f"loading is hidden but for {share} of the epoch"
-    elif more:
-        words = f"more do not help, although the epoch still waits {share} of its time for images"
-    else:
-        cores = units.plural(setting.cores, "core")
-        words = f"the epoch still waits {share} of its time for images, with {cores} to use"
-    return words + (_slower(best, lost[-1]) if lost else "")
+        return [f"Workers cannot gain much, because loading is only {share} of the epoch", *slower]
+    if loading < HIDDEN * total and more:
+        words = f"More cannot gain much, because loading is hidden but for {share} of the epoch"
+        return [words, *slower]
+    if loading < HIDDEN * total:
+        return [f"Loading is hidden but for {share} of the epoch"]
+    if slower:
+        words = "More make it slower" if lost == more else "More do not help"
+        return [f"{words}: {slower[0][0].lower()}{slower[0][1:]}", waits]
+    return [waits if more else f"{waits}, and there are {units.plural(setting.cores, 'core')}"]
 
 
 def _slower(best: Row, other: Row) -> str:
@@ -145,16 +152,16 @@ def _slower(best: Row, other: Row) -> str:
     ratio = (other.number(COST) or 0.0) / (best.number(COST) or 1.0)
     most = max(grown, key=grown.__getitem__)
     return (
-        f"; with {other.name} the epoch takes {ratio:.2f} times as long, and {most} "
+        f"With {other.name} an epoch takes {ratio:.2f} times as long, {most} "
         f"{units.seconds(max(0.0, grown[most]))} longer"
     )
 
 
 def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Picture, ...]:
-    good, best = [one for one in rows if one.good], study.best(rows)
-    if best is None:
+    good, found = [one for one in rows if one.good], standings.standing(rows, COST)
+    if found is None:
         return ()
-    names = tuple(one.name for one in good)
+    names, least = tuple(one.name for one in good), found.first.name
     parts = {"loading": "loading_seconds", "compute": "training_seconds"}
     picture = Picture(
         kind="stacked",
@@ -164,6 +171,6 @@ def draw(setting: Setting, rows: Sequence[Row], results: Results) -> tuple[Pictu
             Series(name=name, x=names, y=tuple(one.number(column) for one in good))
             for name, column in parts.items()
         ),
-        words=f"Loading and computing of an epoch by loader workers; least with {best.name}.",
+        words=f"Loading and computing of an epoch by loader workers; least with {least}.",
     )
     return (picture,)

@@ -81,7 +81,7 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(verb: str, unbuffer
 
 
 def test_what_an_encoding_cannot_carry_is_written_in_plain_characters() -> None:
-    text = ascii("▒ 3 µs → ñ")
+    text = ascii("▒ 3 µs → ñ ±0 %")
     show = f"from hotlap.cli import streams, console; streams.prepare(); console.show({text})"
     done = subprocess.run(
         [sys.executable, "-c", show],
@@ -90,7 +90,7 @@ def test_what_an_encoding_cannot_carry_is_written_in_plain_characters() -> None:
         check=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"},
     )
-    assert done.stdout == "- 3 us -> ?\n"
+    assert done.stdout == "- 3 us -> ? +-0 %\n"
 
 
 def test_in_plain_characters_every_phase_has_a_pattern_of_its_own() -> None:

@@ -124,11 +124,30 @@ def test_a_mean_that_a_few_long_steps_make_is_known_so_much_the_less():
 
 
 def test_a_busy_machine_is_not_judged_whichever_of_the_two_it_was():
-    for before, after in (((BUSY,), ()), ((), (BUSY,))):
+    for before, after, which in (
+        ((BUSY,), (), "the first run"),
+        ((), (BUSY,), "the second run"),
+        ((BUSY,), (BUSY,), "both runs"),
+    ):
         found = hotlap.compare(profile(0.3, findings=before), profile(0.03, findings=after))
         assert found.outcome == ""
-        assert "cannot be compared: 300 ms and 30.0 ms" in found.summary
-        assert "busy with something else" in " ".join(found.notes)
+        assert found.summary == (
+            "300 ms and 30.0 ms a step, but whether that is a difference cannot be told: the "
+            f"machine was busy in {which}."
+        )
+        (note,) = found.notes
+        assert note.startswith(
+            f"The machine was busy with something else in {which}. Measure again"
+        )
+
+
+def test_a_busy_run_is_not_compared_with_itself():
+    one = profile(0.3, findings=(BUSY,))
+    found = hotlap.compare(one, one)
+    assert found.summary == "Both are the same run: there is nothing to compare."
+    assert found.notes == ()
+    quiet = profile(0.3)
+    assert hotlap.compare(quiet, quiet).notes == ("Both are the same run.",)
 
 
 def test_another_batch_size_is_judged_by_the_sample():
@@ -151,6 +170,7 @@ def test_steps_counted_in_other_ways_are_not_compared():
     )
     found = hotlap.compare(msgspec.structs.replace(before, step=none), after)
     assert found.outcome == ""
+    assert found.summary.endswith("cannot be told: a step of one may not be that of the other.")
     assert "The first has its steps counted at the backward pass" in " ".join(found.notes)
 
 

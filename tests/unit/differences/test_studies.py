@@ -9,8 +9,9 @@ from answered import answer
 
 import hotlap
 from hotlap import comparisons
-from hotlap.answers import Row
-from hotlap.comparisons import FASTER, SAME
+from hotlap.answers import MEASURED, Column, Done, Row, Timed
+from hotlap.comparisons import FASTER, HIGHER, SAME
+from hotlap.reports import comparison
 
 
 def studied(**rates: tuple[float, float, float]):
@@ -38,7 +39,7 @@ def test_rows_of_a_study_differ_where_their_intervals_say_so():
     found = hotlap.compare(before, after)
     outcomes = {one.name: one.outcome for one in found.figures}
     assert outcomes == {"a": FASTER, "b": SAME, "c": SAME}
-    assert "1 of 3 rows differs in samples/s: 'a' is faster (150, was 100)." in found.summary
+    assert "1 of 3 rows differs in 'samples/s': 'a' is faster (150, was 100)." in found.summary
     assert "The best row is 'b', as before." in found.summary
     assert found.outcome == comparisons.DIFFERENT
 
@@ -86,6 +87,56 @@ def test_a_value_that_is_no_number_is_not_judged():
     assert [(one.outcome, one.ratio) for one in found.figures] == [("", None), ("", None)]
     assert found.outcome == ""
     assert "nothing can be told apart from noise" in found.summary
+
+
+def beside(answer, **taken: float):
+    """Its rows, of which others burned so many of two cores."""
+    cells = tuple(
+        Done(
+            cell=Timed(row=name, words=()),
+            status=MEASURED,
+            figures={"usage": {"other_cores": cores}},
+        )
+        for name, cores in taken.items()
+    )
+    return msgspec.structs.replace(answer, cells=cells)
+
+
+def test_studies_on_a_busy_machine_are_shown_and_not_judged():
+    before = beside(studied(a=(758, 700, 800), b=(600, 580, 620)), a=1.9, b=1.8)
+    after = beside(studied(a=(457, 440, 480), b=(500, 480, 520)), a=1.9, b=1.8)
+    found = hotlap.compare(before, after)
+    assert (found.outcome, {one.outcome for one in found.figures}) == ("", {""})
+    told = "Whether any row differs cannot be told: the machine was busy in both runs."
+    assert found.summary == told
+    assert found.notes == (
+        "The machine was busy with something else in both runs. Measure again when it is quiet.",
+    )
+    assert {line.outcome for line in comparison.lines(found)} == {"not judged"}
+    assert "'a'" not in comparison.plain(found)
+    assert "457" in comparison.plain(found)
+
+
+def test_rows_that_were_measured_in_quiet_are_judged_beside_others_that_were_not():
+    before = beside(studied(a=(100, 95, 105), b=(200, 190, 210)), a=0.1, b=1.8)
+    after = beside(studied(a=(150, 140, 160), b=(300, 290, 310)), a=0.1, b=0.1)
+    found = hotlap.compare(before, after)
+    assert {one.name: one.outcome for one in found.figures} == {"a": FASTER, "b": ""}
+    assert "Not judged, for that reason: the times of 'b'." in found.notes
+
+
+def test_what_was_learned_on_a_busy_machine_is_judged():
+    column = Column(name="rate", title="test accuracy", unit="accuracy", interval=True)
+    before, after = (
+        msgspec.structs.replace(beside(studied(a=ends), a=1.9), columns=(column,))
+        for ends in ((0.5, 0.49, 0.51), (0.6, 0.59, 0.61))
+    )
+    assert hotlap.compare(before, after).outcome == HIGHER
+
+
+def test_where_both_rows_differ_both_are_told_to():
+    before, after = studied(a=(1, 0.9, 1.1), b=(2, 1.9, 2.1)), studied(a=(3, 2.9, 3.1), b=(5, 4, 6))
+    assert hotlap.compare(before, after).summary.startswith("Both rows differ in 'samples/s': 'a' ")
 
 
 def test_a_row_that_failed_has_no_figure_and_is_told():

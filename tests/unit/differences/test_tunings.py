@@ -8,8 +8,8 @@ import sample_tunings as sample
 
 import hotlap
 from hotlap import comparisons
-from hotlap.comparisons import FASTER, SAME
-from hotlap.tunings import Tuning
+from hotlap.comparisons import FASTER, SAME, SLOWER
+from hotlap.tunings import Run, Tuning
 
 
 def tuning(
@@ -153,6 +153,37 @@ def test_a_command_that_learns_something_else_by_now_is_told():
     other = hotlap.compare(tuning(0.04), tuning(0.04, baseline_runs=runs))
     assert other.guard is not None
     assert other.guard.status == "changed"
+
+
+def crowded(made: Tuning, others: float) -> Tuning:
+    """The same with others that burned so many of two cores during every run."""
+
+    def loud(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        return tuple(msgspec.structs.replace(run, other_cores=others) for run in runs)
+
+    environment = {**made.baseline.environment, "cores": 2.0}
+    winner = made.winner and msgspec.structs.replace(made.winner, runs=loud(made.winner.runs))
+    return msgspec.structs.replace(
+        made,
+        baseline=msgspec.structs.replace(made.baseline, environment=environment),
+        baseline_runs=loud(made.baseline_runs),
+        winner=winner,
+    )
+
+
+def test_tunings_on_a_busy_machine_are_shown_and_not_judged():
+    before, after = crowded(tuning(0.04, 0.02), 1.9), crowded(tuning(0.2, 0.1), 1.9)
+    found = hotlap.compare(before, after)
+    assert found.outcome == ""
+    assert {one.outcome for one in found.figures} == {""}
+    assert found.summary.startswith(
+        "As it is: 40.0 ms and 200 ms a step, but whether that is a difference cannot be told: the "
+        "machine was busy in both runs. With what they found: 20.0 ms and 100 ms a step, but"
+    )
+    assert any("busy with something else in both runs" in note for note in found.notes)
+    quiet = hotlap.compare(crowded(tuning(0.04, 0.02), 0.1), crowded(tuning(0.2, 0.1), 0.1))
+    assert quiet.outcome == SLOWER
+    assert not any("busy" in note for note in quiet.notes)
 
 
 def test_a_comparison_survives_its_json():

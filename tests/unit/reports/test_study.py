@@ -3,6 +3,7 @@
 import csv as readers
 import io
 import json
+import re
 
 import msgspec
 import pytest
@@ -13,8 +14,9 @@ from test_html import Page
 from hotlap import answers
 from hotlap.answers import Axis, Column, Done, Picture, Row, Series, Timed
 from hotlap.errors import RecordError
-from hotlap.reports import csv, html, markdown, pictures, study
-from hotlap.studies import named
+from hotlap.reports import csv, html, markdown, pictures, study, wording
+from hotlap.studies import STUDIES, named
+from hotlap.studies.study import Results, Setting
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +102,9 @@ def test_the_places_of_a_study_are_told_in_one_piece():
 @pytest.mark.parametrize(
     ("name", "width", "kept"),
     [
-        ("batchsize", 80, "samples_per_second gain step_seconds"),
-        ("scaling", 80, "samples_per_second gain efficiency"),
+        ("batchsize", 80, "samples_per_second gain peak_bytes step_seconds"),
+        ("batchsize", 72, "samples_per_second gain peak_bytes"),
+        ("scaling", 80, "samples_per_second gain efficiency step_seconds"),
         ("batchnorm", 80, "test_accuracy train_accuracy loss total_seconds"),
         ("optimizers", 80, "test_accuracy train_accuracy loss total_seconds"),
         ("memory", 80, "activation_bytes peak_bytes batch_seconds"),
@@ -115,9 +118,42 @@ def test_the_places_of_a_study_are_told_in_one_piece():
     ],
 )
 def test_what_a_study_is_about_stays_where_a_terminal_is_narrow(name, width, kept):
-    columns = study.fitting(named(name).COLUMNS, width)
+    rows = Results(named(name).plan(Setting(device="cuda", cores=16)), ()).rows
+    columns = study.fitting(named(name).COLUMNS, width, name=study.named(rows))
     assert [column.name for column in columns] == kept.split()
     assert len([column for column in columns if column.interval]) == 1
+
+
+def test_titles_of_several_words_stand_apart():
+    for one in STUDIES:
+        titles = [column.title for column in one.COLUMNS]
+        assert re.split(r" {2,}", study.header(one.COLUMNS).plain.strip()) == titles
+
+
+def test_names_take_the_room_they_need_and_no_more():
+    rate = (Column(name="rate", title="samples/s", unit="rate"),)
+    assert study.named(["batch 8", "batch 16"]) == 8
+    assert study.line(Row(name="batch 8"), rate, name=8).plain == "  batch 8           –"
+    assert study.named(["a name that is much too long for a table"]) == study.NAME
+
+
+def test_what_was_run_is_told_with_the_settings_of_its_recipe():
+    recipe = {
+        "batch-size": {"factor": 4, "learning-rate": "linear"},
+        "device-input": {},
+        "compile": {"mode": "reduce-overhead"},
+    }
+    cell = Timed(row="a", words=("train.py",), recipe=recipe)
+    told = "train.py with batch-size: factor 4, learning rate linear; device-input; compile: mode "
+    told += "reduce-overhead"
+    assert wording.cell_words(cell) == told
+
+
+def test_several_pictures_are_called_so_and_no_cell_has_a_kind(page):
+    assert "Pictures" in page.text
+    assert "timed" not in page.text
+    one = html.render_answer(answer(pictures=answer().pictures[:1]))
+    assert "<h2>Picture</h2>" in one
 
 
 def test_a_value_that_is_not_there_is_a_dash():

@@ -76,12 +76,17 @@ def test_a_difference_within_the_noise_is_called_so():
     assert "GPU and the CPU with 4 threads cannot be told apart within the noise" in said
     _, said = read({**SCALING, 4: 0.0418})
     assert "; 2 threads cannot be told from them within the noise." in said
+    rows, said = read({**SCALING, 1: 0.02, 2: 0.0201}, ALONE)
+    assert not any(row.best for row in rows.values())
+    assert "More threads than one are not proven to make the CPU faster." in said
 
 
 def test_without_a_gpu_the_question_of_threads_is_answered():
     rows, said = read(SCALING, ALONE)
     assert rows["GPU"].status == "skipped"
-    assert "there is no GPU" in rows["GPU"].reason
+    assert rows["GPU"].reason == "there is no GPU that torch can use"
+    rows, _ = read(SCALING, Setting(device="cpu", cores=4, gpus=1))
+    assert rows["GPU"].reason == "--device cpu was given"
     assert said.startswith("Best: CPU, 4 threads, 20 min 50 s for an epoch. 4 threads are 3.20")
     assert said.endswith("Without figures: GPU (skipped).")
 

@@ -27,11 +27,36 @@ def test_a_busy_machine_is_told_with_the_runs_it_disturbed():
 
 
 def test_disturbed_is_what_others_burned_more_than_in_the_quietest():
-    taken = [0.5, 0.7, 0.9, None]
+    taken = [0.1, 0.3, 0.5, None]
     done = disturbances.marked([ran(usage={"other_cores": one}) for one in taken], cores=2)
     assert [one.disturbed for one in done] == [False, False, True, False]
     calm = disturbances.marked([*done, ran(usage={"other_cores": 0.0})], cores=2)
-    assert [one.disturbed for one in calm] == [True, True, True, False, False]
+    assert [one.disturbed for one in calm] == [False, False, True, False, False]
+    assert not any(one.busy for one in calm)
+
+
+def test_where_every_run_had_a_busy_machine_all_are_disturbed():
+    done = disturbances.marked([ran(usage={"other_cores": one}) for one in (1.9, 2.0)], cores=2)
+    assert [(one.disturbed, one.busy) for one in done] == [(True, True)] * 2
+
+
+def test_a_single_run_beside_a_busy_machine_is_said_to_have_no_interval():
+    busy = disturbances.marked([ran(usage={"other_cores": 1.9})], cores=2)
+    assert disturbances.told(busy, 2).endswith("are too long, and single runs have no interval.")
+    said = ", so some times are too long, by more than the intervals say."
+    assert disturbances.told([*busy, *busy], 2).endswith(said)
+    other = Done(cell=Timed(row="b", words=()), status=MEASURED)
+    alone = f"{said} A single run beside that has no interval."
+    assert disturbances.told([*busy, other], 2).endswith(alone)
+
+
+def test_rows_are_crowded_that_have_no_quiet_run():
+    def took(row, taken):
+        figures = {"usage": {"other_cores": taken}}
+        return Done(cell=Timed(row=row, words=()), status=MEASURED, figures=figures)
+
+    done = [took("a", 1.9), took("a", 0.1), took("b", 1.8), took("b", 1.9), took("c", 0.0)]
+    assert disturbances.crowded_rows(done, 2) == {"b"}
 
 
 def test_a_row_is_made_of_quiet_runs_where_its_kind_has_them():

@@ -18,29 +18,19 @@ def test_an_estimate_lies_in_its_interval_and_a_rate_is_its_inverse():
     assert cost.runs == 2
 
 
-def test_what_is_twice_as_dear_is_not_alike_and_what_is_a_little_dearer_is():
+def test_what_is_twice_as_dear_is_proven_to_be_and_what_is_a_little_dearer_is_not():
     costs = costing({"a": [1.0, 1.02], "b": [2.0, 2.05], "c": [1.01, 1.03]})
-    assert costs.best == "a"
-    assert costs.alike("a") == ["c"]
+    assert costs.gain("a", over="c").low < 1
     assert costs.gain("a", over="b").low > 1.5
 
 
-def test_a_difference_may_be_proven_and_still_too_small_to_matter():
-    costs = costing({"a": [1.0] * 8, "b": [1.04] * 8})
-    assert costs.alike("a") == []
-    assert costs.near("a", within=0.05) == ["b"]
-
-
-def test_noise_makes_rows_alike_but_not_near():
-    costs = costing({"a": [1.0, 9.0], "b": [4.0, 30.0]})
-    assert costs.alike("a") == ["b"]
-    assert costs.near("a", within=0.05) == []
+def test_noise_leaves_a_large_difference_unproven():
+    assert costing({"a": [1.0, 9.0], "b": [4.0, 30.0]}).gain("a", over="b").low < 1
 
 
 def test_rows_without_figures_have_no_estimate():
     costs = costing({"a": [], "b": [0.0]})
     assert costs.measured == []
-    assert costs.best is None
     assert costs.estimate("a") is None
     assert costs.rate("nobody") is None
 
@@ -70,6 +60,18 @@ def test_a_row_of_disturbed_runs_is_told_with_a_wider_interval_and_the_others_ar
     assert width(loud.gain("a", over="b")) > 1.5
     assert loud.estimate("b") == quiet.estimate("b")
     assert loud.gain("b", over="c") == quiet.gain("b", over="c")
+
+
+def test_a_single_run_beside_a_busy_machine_has_no_interval_and_neither_have_its_gains():
+    busy = Timing(0.3, (), disturbed=True, busy=True)
+    costs = Costs({"a": [busy], "b": [Timing(1.0)], "c": [busy, busy]})
+    assert costs.estimate("a").interval == (0.3, 0.3)
+    assert costs.rate("a").interval == (1 / 0.3, 1 / 0.3)
+    for one, other in (("a", "b"), ("b", "a"), ("a", "c")):
+        gain = costs.gain(one, over=other)
+        assert gain.low == gain.ratio == gain.high
+    assert costs.estimate("b").low < 1.0
+    assert costs.estimate("c").high > 1.3 * costs.estimate("c").value
 
 
 def test_the_mean_of_one_seed_knows_nothing_of_its_spread():

@@ -95,9 +95,9 @@ def test_the_reading_names_what_gives_most_and_what_gives_nothing():
         "and batch 512, 71,643 samples/s, 18.00 times ("
     )
     assert said.endswith(
-        "stock. Alone, device-input gives most (2.62 times), 6 of 11 are within the noise and "
-        "uint8-transfer loses most (0.80 times); added to others, compile gives most (2.73 times) "
-        "and 3 of 8 are within the noise."
+        "stock. By itself, device-input gives most (2.62 times), 6 of 11 make no provable "
+        "difference and uint8-transfer is slower (0.80 times). On top of others, compile gives "
+        "most (2.73 times) and 3 of 8 make no provable difference."
     )
     assert "accuracy" not in said
 
@@ -105,7 +105,16 @@ def test_the_reading_names_what_gives_most_and_what_gives_nothing():
 def test_a_step_that_loses_is_said_to():
     rows, said = read({**RATES, "and batch 512": 20000})
     assert rows["and compile"].best
-    assert said.endswith("are within the noise and batch 512 loses most (0.61 times).")
+    assert said.endswith("make no provable difference and batch 512 is slower (0.61 times).")
+
+
+def test_a_ladder_of_few_rows_names_them():
+    setting = Setting(quick=True)
+    named = [rung.name for rung in rungs.listed(setting)]
+    rows, said = read(dict(zip(named, (100.0, 100.5, 63.0, 80.0), strict=True)), setting)
+    assert "By itself, batch 64 makes no provable difference and device-input is slower (0" in said
+    assert "On top of device-input, batch 64 gives 1.27 times." in said
+    assert not any(row.best for row in rows.values())
 
 
 def test_after_the_first_cells_there_is_only_stock_to_speak_of():
@@ -113,7 +122,9 @@ def test_after_the_first_cells_there_is_only_stock_to_speak_of():
     plan = ladder.plan(FULL)
     stock = [one for one in whole.of("stock") if one.good]
     rows = ladder.tabulate(FULL, Results(plan, stock))
-    assert ladder.read(FULL, rows) == "Best: stock, 3,980 samples/s. 19 rows were not run."
+    assert ladder.read(FULL, rows) == (
+        "Only one row was measured: stock, 3,980 samples/s. 19 rows were not run."
+    )
 
 
 def test_with_epochs_every_row_is_trained():

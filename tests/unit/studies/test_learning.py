@@ -7,7 +7,7 @@ import trained
 
 from hotlap import units
 from hotlap.answers import Row
-from hotlap.studies import batchnorm, learning
+from hotlap.studies import batchnorm, learning, standings
 from hotlap.studies.study import Setting
 
 FULL = Setting(device="cuda", cores=8)
@@ -45,12 +45,12 @@ def test_a_row_is_what_was_learned_at_the_end_and_what_a_later_epoch_took():
     ],
 )
 def test_what_is_apart_is_apart_either_way(one, other, apart):
-    assert learning.apart(row(*one), row(*other), "x") is apart
-    assert learning.apart(row(*other), row(*one), "x") is apart
+    assert standings.apart(row(*one), row(*other), "x") is apart
+    assert standings.apart(row(*other), row(*one), "x") is apart
 
 
 def test_without_a_spread_nothing_is_known_to_differ():
-    assert learning.apart(row(1, 0, 2), Row(name="b", values={"x": 1.0}), "x") is None
+    assert standings.apart(row(1, 0, 2), Row(name="b", values={"x": 1.0}), "x") is None
     setting = Setting(quick=True, seeds=1)
     found = trained.results(batchnorm.plan(setting), {WITH: 0.8, WITHOUT: 0.7})
     rows = learning.tabulate(found, lambda name: {})

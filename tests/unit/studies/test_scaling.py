@@ -69,7 +69,7 @@ def test_efficiency_is_the_rate_beside_as_many_times_one():
     low, high = rows[-1].intervals["efficiency"]
     assert low < 0.8 < high
     assert said.startswith("Best: 4 processes with 3,18")
-    assert "3.20 times as many as one: each does 80 % (" in said
+    assert "3.20 times as many as one; each does 80 % (" in said
 
 
 def test_more_that_are_no_faster_are_said_to_be():
@@ -81,16 +81,20 @@ def test_more_that_are_no_faster_are_said_to_be():
 
 
 def test_what_the_noise_hides_is_not_claimed():
-    _, said = read({1: 1000, 2: 1900, 4: 1905})
-    assert "2 processes cannot be told from it within the noise" in said
+    rows, said = read({1: 1000, 2: 1900, 4: 1905})
+    assert not any(row.best for row in rows)
+    assert said.startswith("No row is proven fastest: first is 4 processes with 1,8")
+    assert "2 processes cannot be told from it within the noise; each does 48 % (" in said
 
 
 def test_one_gpu_is_an_answer():
     setting = Setting(device="cuda", cores=16, gpus=1)
     rows, said = read({1: 1000}, setting)
     assert [one.status for one in rows] == [MEASURED, SKIPPED]
-    assert said.startswith("Best: 1 process with ")
-    assert "no more were measured: there is only 1 GPU for them." in said
+    assert said.startswith(
+        "Only one row was measured: 1 process with 995 samples/s (there is only "
+    )
+    assert "(there is only 1 GPU for them)." in said
     assert len(scaling.draw(setting, rows, results({1: 1000}, setting))) == 1
 
 

@@ -48,9 +48,9 @@ def read(**more):
 def test_the_latency_from_which_threads_pay_is_said_with_how_much():
     rows, said = read()
     assert said == (
-        "Best: 32 threads, 2 workers, 318 samples/s at 200 ms, 64 times 0 workers. Threads pay "
-        "from 5 ms on: 8.0 times at 5 ms, 8.0 times at 50 ms and 8.0 times at 200 ms what workers "
-        "alone reach; at 0 ms they are slower, 0.50 times."
+        "Best: 32 threads, 2 workers, 318 samples/s at 200 ms, 64 times 0 workers. From 5 ms on "
+        "threads pay: they fetch 8.0 times (5 ms), 8.0 times (50 ms) and 8.0 times (200 ms) as "
+        "much as workers alone. At 0 ms they fetch 0.50 times as much."
     )
     assert rows["32 threads"].number("gain") == pytest.approx(32, rel=0.01)
     assert rows["0 workers"].number("rate_5ms") == pytest.approx(200, rel=0.02)
@@ -58,13 +58,13 @@ def test_the_latency_from_which_threads_pay_is_said_with_how_much():
 
 def test_what_is_within_the_noise_at_no_latency_is_called_so():
     _, said = read(at_zero=1.001)
-    assert "at 0 ms there is no difference beyond the noise" in said
+    assert "At 0 ms there is no difference beyond the noise" in said
 
 
 def test_threads_that_pay_from_the_first_latency_on_need_no_exception():
     _, said = read(at_zero=2.0)
-    assert "Threads pay from 0 ms on: 2.0 times at 0 ms" in said
-    assert said.endswith("what workers alone reach.")
+    assert "From 0 ms on threads pay: they fetch 2.0 times (0 ms)" in said
+    assert said.endswith("as much as workers alone.")
 
 
 def test_threads_that_never_pay_are_said_not_to():
@@ -91,7 +91,8 @@ def test_rows_within_the_noise_of_the_best_are_named():
         return min(150.0, rate(workers, threads, latency))
 
     _, said = read(of=capped)
-    assert "within the noise of it" in said
+    assert said.startswith("No row is proven fastest: first is 32 threads, 149 samples/s")
+    assert "but 32 threads, 2 workers cannot be told from it within the noise. " in said
 
 
 def test_a_loader_without_figures_is_named():

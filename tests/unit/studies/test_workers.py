@@ -1,9 +1,10 @@
 """What is said of loader workers follows from the figures, whatever they are."""
 
+import msgspec
 import pytest
 
 from hotlap.answers import MEASURED, TIMED_OUT, Done
-from hotlap.studies import workers
+from hotlap.studies import disturbances, workers
 from hotlap.studies.study import Results, Setting
 
 FULL = Setting(cores=4)
@@ -57,15 +58,23 @@ def test_the_first_epoch_does_not_count_where_there_are_others():
 def test_loading_that_is_hidden_is_the_reason_to_stop():
     rows, said = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0), 4: (0.1, 2.3)})
     assert next(row.name for row in rows if row.best) == "2 workers"
-    assert said.startswith("Best: 2 workers, 2.11 s an epoch; more cannot gain much")
-    assert "with 4 workers the epoch takes 1.14 times as long" in said
-    assert "computing" in said
+    assert said.startswith("Best: 2 workers, 2.11 s an epoch. More cannot gain much")
+    assert "With 4 workers an epoch takes 1.14 times as long, computing 301 ms longer." in said
+
+
+def test_more_that_lose_although_there_is_still_waiting_are_told_with_what_they_lose():
+    _, said = read({0: (1.0, 2.0), 1: (1.5, 3.0), 2: (2.0, 3.0), 4: (2.0, 4.0)})
+    assert said == (
+        "Best: 0 workers, 3.01 s an epoch. More make it slower: with 4 workers an epoch takes 2.00 "
+        "times as long, computing 2.01 s longer. With 0 workers 33 % of an epoch is waiting for "
+        "images."
+    )
 
 
 def test_as_many_workers_as_cores_and_still_waiting_is_said():
     _, said = read({0: (8.0, 2.0), 1: (6.0, 2.0), 2: (4.0, 2.0), 4: (2.0, 2.0)})
     assert "Best: 4 workers" in said
-    assert "still waits 50 % of its time for images, with 4 cores to use" in said
+    assert "With 4 workers 50 % of an epoch is waiting for images, and there are 4 cores." in said
 
 
 def test_no_workers_can_be_best():
@@ -75,8 +84,27 @@ def test_no_workers_can_be_best():
 
 
 def test_rows_within_the_noise_of_the_best_are_named():
-    _, said = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0), 4: (0.1, 2.01)})
-    assert "(4 workers within the noise of it)" in said
+    rows, said = read({0: (4.0, 2.0), 1: (3.0, 2.0), 2: (0.1, 2.0), 4: (0.1, 2.01)})
+    assert not any(row.best for row in rows)
+    assert said.startswith("No row is proven fastest: first is 2 workers, 2.11 s an epoch, but ")
+    assert "but 4 workers cannot be told from it within the noise. More cannot gain" in said
+
+
+def test_single_runs_on_a_busy_machine_have_no_interval_no_best_and_no_reason():
+    quick = Setting(quick=True, cores=2)
+    found = results({0: (0.2, 0.1), 2: (0.5, 0.2)}, quick)
+    busy = [{"other_cores": 1.9}]
+    done = [
+        msgspec.structs.replace(one, figures={**one.figures, "telemetry": busy})
+        for row in found.rows
+        for one in found.of(row)
+    ]
+    rows = workers.tabulate(quick, Results(workers.plan(quick), disturbances.marked(done, 2)))
+    assert not any(row.intervals or row.best for row in rows)
+    assert workers.read(quick, rows) == (
+        "No row is proven fastest: first is 0 workers, 300 ms an epoch, but 2 workers cannot be "
+        "held against it without intervals."
+    )
 
 
 def test_failed_cells_are_named_and_all_failed_is_said():
