@@ -8,7 +8,8 @@ torch's own hook of this kind refuses.
 
 ## Why it helps
 Where ranks wait for each other's gradients, the network bounds the step, and half the bytes take
-half the time.
+half the time. With 1 Gbit/s between two ranks, ResNet-10 at batch 8 took 141 ms a step instead of
+216 ms (1.53 times as fast, 1.48 to 1.58; bench/exchange.py).
 
 ## When it does not help
 Inside one machine with fast links between its GPUs the exchange is mostly hidden behind the
