@@ -95,7 +95,7 @@ def test_it_is_offered_for_memory_where_activations_take_a_part_of_it():
         return replace(record, memory=memory)
 
     refusal = activation_checkpointing.refusal
-    assert refusal(having(40)) == "activations are 4.0% of the memory at the peak"
+    assert refusal(having(40)) == "activations are 4.0 % of the memory at the peak"
     assert refusal(having(600)) is None
     assert refusal(having(None)) is None
     verdict = judge(record)
