@@ -136,6 +136,7 @@ def test_what_changes_the_loss_is_refused(tune: Callable[..., Tuned], tmp_path: 
     assert tuned.result["winner"] is None
 
 
+COMPARED = ("no difference", "slower", "faster", "unproven")  # the last beside busy neighbours
 FAULTS = {
     "ends-early": ("failed", "steps; the command as it is was still training"),
     "fills-the-disk": ("failed", "No space left on device"),
@@ -162,7 +163,7 @@ def test_faults_are_rows_with_reasons_and_leave_nothing_behind(
         assert reason in tuned.row(name)["reason"]
         assert Path(tuned.row(name)["log"]).exists()
         assert reason.split(":")[0] in tuned.output
-    assert tuned.row("leaves-children")["status"] in ("no difference", "slower", "faster")
+    assert tuned.row("leaves-children")["status"] in COMPARED
     assert not alive("hotlap-test-orphan")
     assert "Traceback" not in tuned.errors
     page = (Path(tuned.result["folder"]) / "report.html").read_text()
@@ -248,7 +249,7 @@ def test_an_interrupted_and_a_killed_tuning_leave_nothing_running_and_go_on_wher
     result = json.loads((tmp_path / "answer.json").read_text())
     assert result["complete"] is True
     row = next(trial for trial in result["trials"] if trial["name"] == "does-nothing")
-    assert row["status"] in ("no difference", "slower", "faster")
+    assert row["status"] in COMPARED
     assert len(list(tmp_path.glob(".hotlap/tune-*"))) == 1
     assert not list(temporary.iterdir()), "the next one removes them, and its own"
 
