@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hotlap import tunings
 from hotlap.recipes import Recipe
@@ -56,7 +56,20 @@ def of(tuning: Tuning) -> list[Row]:
     """What was measured first, then what went wrong, then what was not tried."""
     names = {_label(trial): trial.name for trial in reversed(tuning.trials) if trial.recipe}
     made = [_row(trial, names, tuning.folder) for trial in tuning.trials]
-    return sorted(made, key=lambda row: (not row.measured, row.kind != "broken"))
+    return sorted(_together(made), key=lambda row: (not row.measured, row.kind != "broken"))
+
+
+def _together(rows: list[Row]) -> list[Row]:
+    """What was not tried for the same reason is one row."""
+    found: dict[tuple[str, ...], Row] = {}
+    for at, row in enumerate(rows):
+        alone = row.measured or row.kind == "broken" or row.log
+        key = (str(at),) if alone else (row.status, row.reason)
+        known = found.get(key)
+        found[key] = (
+            row if known is None else replace(known, name=f"{known.name}, {row.name}", recipe="")
+        )
+    return list(found.values())
 
 
 def is_several(trial: Trial) -> bool:

@@ -42,3 +42,22 @@ def test_a_row_without_a_figure_does_not_say_when_it_pays():
     assert vague.speedup.is_vague
     (row,) = rows.of(sample.tuning(trials=(vague,)))
     assert row.break_even == ""
+
+
+def test_what_was_left_out_for_one_reason_is_one_row_and_what_failed_is_not():
+    def trial(name, status, reason):
+        return Trial(name=name, recipe={}, status=status, reason=reason)
+
+    made = [
+        trial("tf32", "not applicable", "training runs on the CPU"),
+        trial("compile default", "failed", "no compiler"),
+        trial("pinned-memory", "not applicable", "training runs on the CPU"),
+        trial("compile max-autotune", "failed", "no compiler"),
+        trial("allocator", "not applicable", "jemalloc is not installed"),
+    ]
+    assert [row.name for row in rows.of(sample.tuning(trials=tuple(made)))] == [
+        "compile default",
+        "compile max-autotune",
+        "tf32, pinned-memory",
+        "allocator",
+    ]
