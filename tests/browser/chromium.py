@@ -156,7 +156,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)},
+        env={**os.environ, **dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "TMPDIR"), str(folder))},
     )
     os.close(theirs_in)
     os.close(theirs_out)
