@@ -26,7 +26,10 @@ INPUT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER, GAP = (
 BOUNDARY = "boundary"
 AHEAD = (INPUT, TRANSFER)  # of the next batch, perhaps, on a stream beside the one that trains
 UNSEEN = "unseen"  # a whole step that nobody looked into
-MOMENT = 40_000  # nanoseconds
+MOMENT = 10_000  # nanoseconds: too short for the host to give the device something to do
+# What follows these is the loss, or what a script does to a batch on the device: a few microseconds
+# of the host may be milliseconds there.
+LEADS_TO_WORK = (FORWARD, TRANSFER)
 
 Mark = tuple[str, int, Any]
 
@@ -54,6 +57,7 @@ class Timeline:
         self._is_capturing = is_capturing
         self._stack: list[str] = []
         self._left = False  # the last mark is the end of a phase
+        self._at_once = False  # and one that begins a moment later begins there
         self._choice: Iterator[bool] | None = None
         self.watching = True  # this step is looked into
         self.marks: list[Mark] = []
@@ -68,7 +72,7 @@ class Timeline:
         now = self._clock()
         if self._event is None:
             self.marks.append((phase, now, None))
-        elif self._left and self.marks and now - self.marks[-1][1] < MOMENT:
+        elif self._at_once and self._left and now - self.marks[-1][1] < MOMENT:
             self.marks[-1] = (phase, *self.marks[-1][1:])
         else:
             self.marks.append((phase, now, self._of(phase)))
@@ -82,7 +86,7 @@ class Timeline:
         # A step that raised leaves its phase on the stack: unwind down to the one that ends.
         while stack.pop() != phase:
             pass
-        self._left = True
+        self._left, self._at_once = True, phase not in LEADS_TO_WORK
         following = stack[-1] if stack else OTHER
         if phase == FORWARD and following == OTHER:
             following = GAP
@@ -120,7 +124,7 @@ class Timeline:
         self._end(self._clock(), self._event() if self._event else None, watching=watching)
 
     def _end(self, now: int, event: Any, *, watching: bool) -> None:
-        self._left = True
+        self._left = self._at_once = True
         self.watching = watching
         self.now = self._stack[-1] if self._stack else OTHER if watching else UNSEEN
         self.marks += ((BOUNDARY, now, event), (self.now, now, event))

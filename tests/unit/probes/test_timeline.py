@@ -282,27 +282,60 @@ def test_with_a_device_the_events_are_the_clock_and_the_host_is_not(clock):
     assert milliseconds(stretch) == {FORWARD: 10, GAP: 10, BACKWARD: 10}
 
 
-def test_what_follows_at_once_shares_the_event_of_the_one_before(clock):
-    recorded = []
+@pytest.fixture
+def recorded():
+    return []
+
+
+@pytest.fixture
+def on_device(clock, recorded):
+    """A timeline whose device takes 10 ms between any two events."""
     device_time = count(start=0, step=10)
 
     def event():
         recorded.append(Event(next(device_time)))
         return recorded[-1]
 
-    timeline = Timeline(clock, event)
-    timeline.boundary()
-    timeline.enter(INPUT)  # the same moment
-    timeline.leave(INPUT)
-    timeline.enter(TRANSFER)
-    timeline.leave(TRANSFER)
-    clock.pass_(1)
-    timeline.enter(FORWARD)
-    timeline.leave(FORWARD)
-    timeline.boundary()
-    (stretch,) = split(timeline.marks)
-    assert milliseconds(stretch) == {INPUT: 10, TRANSFER: 10, FORWARD: 10, OTHER: 10}
+    return Timeline(clock, event)
+
+
+def test_what_follows_at_once_shares_the_event_of_the_one_before(on_device, recorded):
+    on_device.boundary()
+    for phase in (INPUT, OPTIMIZER, FORWARD):  # the same moment
+        on_device.enter(phase)
+        on_device.leave(phase)
+    on_device.boundary()
+    (stretch,) = split(on_device.marks)
+    assert milliseconds(stretch) == {INPUT: 10, OPTIMIZER: 10, FORWARD: 10}
+    assert len(recorded) == 4
+
+
+def test_what_follows_later_may_have_been_preceded_by_work(on_device, clock, recorded):
+    on_device.boundary()
+    for phase in (INPUT, OPTIMIZER):
+        clock.pass_(1)
+        on_device.enter(phase)
+        on_device.leave(phase)
+    on_device.boundary()
+    (stretch,) = split(on_device.marks)
+    assert milliseconds(stretch) == {INPUT: 10, OPTIMIZER: 10, OTHER: 20}
     assert len(recorded) == 5
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "between"), [(TRANSFER, FORWARD, OTHER), (FORWARD, BACKWARD, GAP)]
+)
+def test_the_device_may_be_given_much_in_a_moment_after_a_copy_or_the_model(
+    on_device, first, then, between
+):
+    on_device.boundary()
+    on_device.enter(first)
+    on_device.leave(first)
+    on_device.enter(then)
+    on_device.leave(then)
+    on_device.boundary()
+    (stretch,) = split(on_device.marks)
+    assert milliseconds(stretch) == {first: 10, between: 10, then: 10}
 
 
 def test_events_of_another_stream_are_waited_for_where_the_last_one_did_not():
