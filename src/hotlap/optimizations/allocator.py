@@ -53,6 +53,8 @@ def find(kind: str) -> str | None:
 
 
 def refusal(record: Record) -> str | None:
+    if reading.on_device(record):
+        return reading.only_cuda(record)
     if not candidates(record):
         return "neither jemalloc nor tcmalloc is installed"
     return None

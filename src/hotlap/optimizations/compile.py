@@ -63,7 +63,7 @@ def refusal(record: Record) -> str | None:
         return "the script already compiles its model"
     if not reading.on_device(record) and not any(map(shutil.which, ("g++", "clang++", "c++"))):
         return "compiling for the CPU needs a C++ compiler, and there is none on the PATH"
-    if reading.on_device(record) and reading.capability(record) < (7, 0):
+    if reading.is_older(record, (7, 0)):
         return "the compiler needs a GPU of compute capability 7.0 or later"
     if reading.by_hand(record):
         return reading.BY_HAND
@@ -78,7 +78,7 @@ def promise(record: Record, verdict: Verdict) -> float:
 
 
 def candidates(record: Record) -> list[dict[str, Any]]:
-    if not reading.on_device(record):
+    if reading.kind(record) != "cuda":
         return [{"mode": "default"}]
     return [{"mode": "reduce-overhead"}, {"mode": "default"}, {"mode": "max-autotune"}]
 

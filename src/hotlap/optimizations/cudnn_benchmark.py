@@ -32,8 +32,8 @@ SETTINGS: dict[str, Any] = {}
 
 
 def refusal(record: Record) -> str | None:
-    if not reading.on_device(record):
-        return reading.NO_DEVICE
+    if (why := reading.only_cuda(record)) is not None:
+        return why
     if reading.script(record).get("cudnn_benchmark"):
         return "the script already sets it"
     if not any(name.startswith("Conv") for name in reading.layers(record)):

@@ -36,8 +36,8 @@ SETTINGS: dict[str, Any] = {}
 
 
 def refusal(record: Record) -> str | None:
-    if not reading.on_device(record):
-        return reading.NO_DEVICE
+    if (why := reading.only_cuda(record)) is not None:
+        return why
     loader = reading.loader(record)
     if loader is None:
         return "no DataLoader feeds the training"

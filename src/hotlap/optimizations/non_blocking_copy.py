@@ -37,8 +37,8 @@ REMEMBERED = 64  # tensors of the last batches
 
 
 def refusal(record: Record) -> str | None:
-    if not reading.on_device(record):
-        return reading.NO_DEVICE
+    if (why := reading.only_cuda(record)) is not None:
+        return why
     if reading.loader(record) is None:
         return "no DataLoader feeds the training"
     return None

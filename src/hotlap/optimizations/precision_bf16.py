@@ -41,7 +41,7 @@ def refusal(record: Record) -> str | None:
     if reading.by_hand(record):
         return reading.BY_HAND
     if reading.on_device(record):
-        if reading.capability(record) < (8, 0):
+        if reading.is_older(record, (8, 0)):
             return OLD_GPU
     elif not reading.BF16_FLAGS & reading.processor_flags():
         return OLD_PROCESSOR
@@ -96,4 +96,6 @@ def _hindrance(torch: Any, module: Any) -> str | None:
         return OLD_GPU
     if device.type == "cpu" and not reading.BF16_FLAGS & reading.processor_flags():
         return OLD_PROCESSOR
+    if not torch.amp.is_autocast_available(device.type):
+        return f"torch has no autocast for {device.type}"
     return precision.own_types(precision.types(module))

@@ -52,8 +52,8 @@ BY_HAND = "the script takes gradients of a tensor that no optimizer trains"
 
 
 def refusal(record: Record) -> str | None:
-    if not reading.on_device(record):
-        return reading.NO_DEVICE
+    if (why := reading.only_cuda(record)) is not None:
+        return why
     if reading.capability(record) < (7, 0):
         return NO_CORES
     if reading.script(record).get("scaler"):

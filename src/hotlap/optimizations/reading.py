@@ -18,8 +18,20 @@ MAKING_BELOW = 0.5  # of the workers' time: what training waits for is not the m
 HAND_OVER_SECONDS = 1e-3  # that a batch takes from one process to another, roughly
 
 
+def kind(record: Record) -> str:
+    """What trains: cpu, cuda, or whatever else torch calls it (xpu, npu, hpu)."""
+    return str(record.environment.get("device") or "cpu").partition(":")[0]
+
+
 def on_device(record: Record) -> bool:
-    return str(record.environment.get("device", "cpu")) != "cpu"
+    return kind(record) != "cpu"
+
+
+def only_cuda(record: Record) -> str | None:
+    """Why something that torch has for CUDA alone does not apply here."""
+    if not on_device(record):
+        return NO_DEVICE
+    return None if kind(record) == "cuda" else f"torch has it for CUDA, not for {kind(record)}"
 
 
 def by_hand(record: Record) -> bool:
@@ -32,6 +44,11 @@ def capability(record: Record) -> tuple[int, int]:
     if isinstance(found, (list, tuple)) and len(found) == 2:
         return int(found[0]), int(found[1])
     return (0, 0)
+
+
+def is_older(record: Record, than: tuple[int, int]) -> bool:
+    """Whether it is a GPU of an earlier generation; other devices are not counted in these."""
+    return kind(record) == "cuda" and capability(record) < than
 
 
 def script(record: Record) -> dict[str, Any]:

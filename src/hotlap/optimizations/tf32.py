@@ -32,8 +32,8 @@ SETTINGS: dict[str, Any] = {}
 
 
 def refusal(record: Record) -> str | None:
-    if not reading.on_device(record):
-        return reading.NO_DEVICE
+    if (why := reading.only_cuda(record)) is not None:
+        return why
     if reading.capability(record) < (8, 0):
         return "this GPU has no TF32 (it came with Ampere)"
     if reading.script(record).get("matmul_precision") in ("high", "medium"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterable
-from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotlap.probes.accelerators import Accelerator
 
 COMPILING = (  # what torch calls the time that compiling takes: now, in 2.4, and before
     "_compile.compile_inner",
@@ -16,7 +17,7 @@ COMPILING = (  # what torch calls the time that compiling takes: now, in 2.4, an
 )
 
 
-def describe(torch: Any, device: Any) -> dict[str, Any]:
+def describe(torch: Any, accelerator: Accelerator | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -27,17 +28,8 @@ def describe(torch: Any, device: Any) -> dict[str, Any]:
         "device_bytes": None,
         "devices": 0,
     }
-    if device is not None:
-        properties = torch.cuda.get_device_properties(device)
-        found.update(
-            device=str(device),
-            device_name=properties.name,
-            device_bytes=properties.total_memory,
-            device_uuid=str(getattr(properties, "uuid", "")) or None,
-            devices=torch.cuda.device_count(),
-            cudnn=torch.backends.cudnn.version(),
-            capability=[properties.major, properties.minor],
-        )
+    if accelerator is not None:
+        found |= accelerator.described()
     try:
         found["affinity"] = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
@@ -74,9 +66,3 @@ def compile_seconds() -> float | None:
     if not metrics:
         return None
     return next((float(sum(metrics[name])) for name in COMPILING if metrics.get(name)), None)
-
-
-def device_of(*parameters: Iterable[Any]) -> Any:
-    """The CUDA device of what is trained; None where it has none."""
-    tensors = chain.from_iterable(parameters)
-    return next((tensor.device for tensor in tensors if tensor.is_cuda), None)

@@ -1,10 +1,11 @@
-"""CUDA events on the stream that trains, used again window after window: making one is felt.
+"""Events on the stream that trains, used again window after window: making one is felt.
 
-torch's C functions are called as they are: each Python function around them is felt, too.
+For CUDA torch's C functions are called as they are: each Python function around them is felt, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -12,11 +13,16 @@ class Events:
     """Called, it hands out an event that has just been recorded."""
 
     def __init__(self, torch: Any, device: Any) -> None:
-        self._torch = torch
+        module = getattr(torch, device.type)
+        self._make = module.Event
         self._device = device
-        self._current = torch._C._cuda_getCurrentStream
-        self._record = torch._C._CudaEventBase.record
-        self._index = device.index or 0
+        self._stream_of: Callable[[Any], Any] = module.current_stream
+        self._current: Callable[[Any], Any] = module.current_stream
+        self._record: Callable[[Any, Any], Any] = module.Event.record
+        self._index = device
+        if device.type == "cuda":
+            self._current, self._index = torch._C._cuda_getCurrentStream, device.index or 0
+            self._record = torch._C._CudaEventBase.record
         self._key: Any = None
         self._stream: Any = None
         self._free: list[Any] = []
@@ -25,7 +31,7 @@ class Events:
     def __call__(self) -> Any:
         key = self._current(self._index)
         if key != self._key:  # making a stream's object anew each time would be felt
-            self._key, self._stream = key, self._torch.cuda.current_stream(self._device)
+            self._key, self._stream = key, self._stream_of(self._device)
         return self.beside()
 
     def beside(self) -> Any:
@@ -33,7 +39,7 @@ class Events:
         there, beside the training, and what is recorded there does not tell when it goes on."""
         if self._stream is None:
             return self()
-        event = self._free.pop() if self._free else self._torch.cuda.Event(enable_timing=True)
+        event = self._free.pop() if self._free else self._make(enable_timing=True)
         self._used.append(event)
         self._record(event, self._stream)
         return event

@@ -12,16 +12,22 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hotlap.probes import spans
 from hotlap.probes.timeline import name_gaps
+
+if TYPE_CHECKING:
+    from hotlap.probes.accelerators import Accelerator
 
 PREFIX = "hotlap::"
 BIG_SECONDS = 15e-6  # an operation shorter than this is mostly the framework's own cost
 MEMORY = "[memory]"
 MOST_EVENTS = 1_000_000  # read at once; torch.profiler itself takes about 2 kB for each
 PLENTY_OF_NODES = 20_000  # of autograd, with 10 to 30 events each: no further step is looked at
-_SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
+_RUNTIMES = ("cuda", "hip")  # what the calls of their runtimes begin with
+_WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "Memcpy")
+_SYNCS = tuple(runtime + wait for runtime in _RUNTIMES for wait in _WAITS)
 # What a compiled model runs as on a CPU: its kernels show up as no operation of their own.
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction")
 MODEL = ("forward", "gap", "backward")
@@ -29,16 +35,19 @@ _COLLECTIVES = ("gloo:", "nccl:", "c10d::", "nccl")
 
 
 class KernelProbe:
-    def __init__(self, torch: Any, device: Any, trace: Path | None = None) -> None:
+    def __init__(
+        self, torch: Any, accelerator: Accelerator | None, trace: Path | None = None
+    ) -> None:
         self._trace = trace
+        self._unseen = accelerator.unseen() if accelerator is not None else None
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if device is not None:
-            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        if accelerator is not None and (activity := accelerator.activity()) is not None:
+            activities.append(activity)
         self._record = torch.profiler.record_function
         self._nodes: Callable[[], int] = getattr(torch.autograd, "_get_sequence_nr", lambda: 0)
         # On a CPU, allocations are the only way to see what the backward pass keeps alive.
         self._profiler = torch.profiler.profile(
-            activities=activities, profile_memory=device is None
+            activities=activities, profile_memory=accelerator is None
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -67,6 +76,8 @@ class KernelProbe:
         found = summarize_what_fits(self._profiler.profiler.kineto_results.events(), steps)
         if self._trace is not None:
             self._save(self._trace)
+        if self._unseen and found["steps"] and "device_busy_seconds" not in found:
+            return {"steps": 0, "problem": self._unseen}  # what the host did alone would mislead
         return found
 
     def _save(self, trace: Path) -> None:
@@ -229,7 +240,7 @@ def _host_side(
             continue
         if name.startswith(_COLLECTIVES):
             collectives.append((start, end))
-        elif name.startswith("cuda"):
+        elif name.startswith(_RUNTIMES):
             if name in _SYNCS:
                 blocked += end - start
         elif name.startswith(("aten::", *_COMPILED)):
@@ -243,7 +254,9 @@ def _host_side(
                 busy.append((start, end))
             operations[phase] = operations.get(phase, 0.0) + 1
             own_times.add(phase, name, start, own)
-    exposed = _length(_union(collectives)) - _overlap(_union(collectives), _union(busy))
+    exposed = spans.length(spans.union(collectives)) - spans.overlap(
+        spans.union(collectives), spans.union(busy)
+    )
     big, lost = own_times.sums()
     return {
         "profiled_model_seconds": own_times.of_all(phases.model_seconds(bounds)),
@@ -326,7 +339,9 @@ def _device_side(
     phases: _Phases,
 ) -> dict[str, Any]:
     launched = {
-        correlation: start for name, start, _, _, correlation in host if name.startswith("cu")
+        correlation: start
+        for name, start, _, _, correlation in host
+        if name.startswith(("cu", "hip"))
     }
     busy_by_phase: dict[str, float] = {}
     kernels = copies = 0.0
@@ -354,9 +369,11 @@ def _device_side(
             kernels += 1
         compute.append((start, end))
         busy_by_phase[phase] = busy_by_phase.get(phase, 0.0) + (end - start)
-    exposed = _length(_union(communication)) - _overlap(_union(communication), _union(compute))
+    exposed = spans.length(spans.union(communication)) - spans.overlap(
+        spans.union(communication), spans.union(compute)
+    )
     return {
-        "device_busy_seconds": _length(_union(compute + communication)),
+        "device_busy_seconds": spans.length(spans.union(compute + communication)),
         "device_seconds": busy_by_phase,
         "kernels": kernels,
         "copies": copies,
@@ -364,30 +381,3 @@ def _device_side(
         "from_device_seconds": from_device,
         "communication_seconds": max(0.0, exposed),
     }
-
-
-def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _length(spans: list[tuple[float, float]]) -> float:
-    return sum(end - start for start, end in spans)
-
-
-def _overlap(first: list[tuple[float, float]], second: list[tuple[float, float]]) -> float:
-    total, i, j = 0.0, 0, 0
-    while i < len(first) and j < len(second):
-        start = max(first[i][0], second[j][0])
-        end = min(first[i][1], second[j][1])
-        total += max(0.0, end - start)
-        if first[i][1] < second[j][1]:
-            i += 1
-        else:
-            j += 1
-    return total

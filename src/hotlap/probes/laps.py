@@ -27,7 +27,7 @@ class Laps:
         tally: Tally,
         timeline: Timeline | None,
         event: Callable[[], Any] | None,
-        is_capturing: Callable[[], bool],
+        is_capturing: Callable[[], bool] | None,
     ) -> None:
         self._optimizer = weakref.ref(optimizer)
         self._thread = thread
@@ -57,7 +57,7 @@ class Laps:
         now = time.perf_counter_ns()
         if now > self._until:
             return False
-        if self._event is not None and self._is_capturing():
+        if self._is_capturing is not None and self._is_capturing():
             return False
         self._left -= 1
         if self._timeline is not None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotlap.probes.accelerators import Accelerator
 
 
 def _bytes(tensor: Any) -> int:
@@ -102,9 +105,11 @@ def kept_by_graphs(segments: list[dict[str, Any]], device: int) -> int:
     )
 
 
-def _segments(cuda: Any) -> list[dict[str, Any]]:
+def _segments(counters: Any) -> list[dict[str, Any]]:
+    if not hasattr(counters, "memory_snapshot"):
+        return []
     try:
-        return list(cuda.memory_snapshot())
+        return list(counters.memory_snapshot())
     except RuntimeError:  # torch's other allocator (backend:cudaMallocAsync) has none to tell of
         return []
 
@@ -118,13 +123,14 @@ class MemoryProbe:
     def __init__(
         self,
         torch: Any,
-        device: Any,
+        accelerator: Accelerator | None,
         optimizers: list[Any],
         modules: list[Any],
         workers: Callable[[], Iterable[int]] = lambda: (),
     ) -> None:
         self._torch = torch
-        self._device = device
+        self._device: Any = accelerator.device if accelerator is not None else None
+        self._counters: Any = accelerator.counters() if accelerator is not None else None
         self._optimizers = optimizers
         self._parameters = parameters_of(optimizers, modules)
         self._before_forward: int | None = None
@@ -137,22 +143,22 @@ class MemoryProbe:
         """Also again, after a step that does not count: an evaluation may take more than training,
         and where it falls is chance."""
         self._activations: int | None = None
-        if self._device is not None:
-            self._torch.cuda.reset_peak_memory_stats(self._device)
-        else:
+        if self._counters is not None:
+            self._counters.reset_peak_memory_stats(self._device)
+        elif self._device is None:
             reset_process_peak()
 
     def forward_begins(self) -> None:
-        if self._device is not None and self._before_forward is None:
-            self._before_forward = self._torch.cuda.memory_allocated(self._device)
+        if self._counters is not None and self._before_forward is None:
+            self._before_forward = self._counters.memory_allocated(self._device)
 
     def forward_ends(self) -> None:
         self._live()
 
     def _live(self) -> None:
         """What forward passes left allocated, whatever zero_grad() frees before backward."""
-        if self._device is not None and self._before_forward is not None:
-            live = self._torch.cuda.memory_allocated(self._device) - self._before_forward
+        if self._counters is not None and self._before_forward is not None:
+            live = self._counters.memory_allocated(self._device) - self._before_forward
             self._activations = max(self._activations or 0, live)
 
     def backward_begins(self) -> None:
@@ -169,13 +175,12 @@ class MemoryProbe:
 
     def finish(self) -> dict[str, Any]:
         activations = self._activations or None  # none to be seen: a CUDA graph keeps its own pool
-        reserved = None
-        if self._device is not None:
-            cuda = self._torch.cuda
-            reserved = cuda.max_memory_reserved(self._device)
-            kept = kept_by_graphs(_segments(cuda), self._device.index or 0)
-            peak = min(reserved, cuda.max_memory_allocated(self._device) + kept)
-        else:
+        reserved = peak = None
+        if self._counters is not None:
+            reserved = self._counters.max_memory_reserved(self._device)
+            kept = kept_by_graphs(_segments(self._counters), self._device.index or 0)
+            peak = min(reserved, self._counters.max_memory_allocated(self._device) + kept)
+        elif self._device is None:
             alone = process_peak()
             peak = alone + self._in_workers if alone is not None else None
         return {

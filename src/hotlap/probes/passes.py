@@ -23,6 +23,7 @@ from hotlap.probes.steps import EPOCH, EVALUATION, RESUMED, STEP
 from hotlap.probes.timeline import BOUNDARY, UNSEEN, Mark, Timeline, one_of, split
 
 if TYPE_CHECKING:
+    from hotlap.probes.accelerators import Accelerator
     from hotlap.probes.recorder import Recorder
 
 LONGEST_KEPT = 2000  # intervals of one window written out
@@ -34,7 +35,7 @@ class Passes:
         self._torch = torch
         self._recorder = recorder
         self._stage = self._stage_before = WARMUP
-        self._device: Any = None
+        self._accelerator: Accelerator | None = None
         self._doors = Doors(torch, recorder)
         self.timeline = Timeline(time.perf_counter_ns, None)
         self._chance = random.Random(0)  # the same steps on each rank
@@ -53,13 +54,13 @@ class Passes:
         self.memory: dict[str, Any] | None = None
         self.kernels: dict[str, Any] | None = None
 
-    def begin(self, device: Any, thread: int) -> None:
+    def begin(self, accelerator: Accelerator | None, thread: int) -> None:
         """The first step has been seen: now the device and the training thread are known."""
-        self._device = device
+        self._accelerator = accelerator
         capturing = beside = None
-        if device is not None:
-            self.events = Events(self._torch, device)
-            capturing, beside = self._torch._C._cuda_isCurrentStreamCapturing, self.events.beside
+        if accelerator is not None:
+            self.events, capturing = accelerator.events(), accelerator.is_capturing()
+            beside = self.events.beside if self.events is not None else None
         clock = time.perf_counter_ns
         self.timeline = Timeline(clock, self.events, thread, capturing, beside=beside)
         self.sampler = Sampler(thread, lambda: self.timeline.now)
@@ -157,7 +158,7 @@ class Passes:
         elif stage == MEMORY:
             self.memory_probe = MemoryProbe(
                 self._torch,
-                self._device,
+                self._accelerator,
                 list(recorder.optimizers.stepping.values()),
                 recorder.roots.modules,
                 recorder.loaders.workers,
@@ -189,7 +190,7 @@ class Passes:
         trace = writing.trace(self._recorder.folder, self._recorder.pid) if wanted else None
         self.profiling = True
         try:
-            self._kernels = KernelProbe(self._torch, self._device, trace)
+            self._kernels = KernelProbe(self._torch, self._accelerator, trace)
         finally:
             self.profiling = False
 
@@ -205,7 +206,7 @@ class Passes:
             self._kernels = None
             self._doors.close()
             activations = self.kernels.pop("activations_bytes", None)
-            if self.memory is not None and self._device is None:
+            if self.memory is not None and self._accelerator is None:
                 self.memory["activations_bytes"] = activations
         elif stage == PHASES:
             if self.sampler is not None:

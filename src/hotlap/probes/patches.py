@@ -12,6 +12,7 @@ from hotlap.probes.ledger import Ledger
 from hotlap.probes.timeline import OPTIMIZER, TRANSFER
 
 if TYPE_CHECKING:
+    from hotlap.probes.accelerators import Accelerator
     from hotlap.probes.recorder import Recorder
 
 _READS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__")
@@ -44,6 +45,7 @@ class Doors:
         self._recorder = recorder
         self._ledger = Ledger()
         self._undo: list[Callable[[], None]] = []
+        self._holds: Callable[[Any], bool] = lambda tensor: False
         self._copied_ahead = False  # on a stream beside the one that trains
 
     def open(self, ledger: Ledger) -> None:
@@ -51,16 +53,29 @@ class Doors:
         self._ledger = ledger
         # In code being compiled all of them are just what was there, so that nothing breaks.
         self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
-        if recorder.device is not None:
-            for name in ("to", "cuda"):
-                self._replace(torch.Tensor, name, self._copying)
-            for name in _READS:
-                self._replace(torch.Tensor, name, self._reading)
-            self._replace(torch.cuda, "synchronize", self._waiting)
-            self._replace(torch.cuda.Event, "wait", self._joining)
+        if recorder.accelerator is not None:
+            self._open_to(recorder.accelerator)
         self._replace(torch.optim.Optimizer, "zero_grad", self._caring)
         for name in ("step", "unscale_", "update"):
             self._replace(torch.amp.GradScaler, name, self._caring)
+
+    def _open_to(self, accelerator: Accelerator) -> None:
+        """What moves tensors between the CPU and the device, and what waits for it."""
+        torch, module = self._torch, accelerator.module
+        self._holds = accelerator.holds()
+        for name in ("to", accelerator.kind):
+            if hasattr(torch.Tensor, name):
+                self._replace(torch.Tensor, name, self._copying)
+        for name in _READS:
+            self._replace(torch.Tensor, name, self._reading)
+        if hasattr(module, "synchronize"):
+            wait = functools.partial(self._waiting, f"torch.{accelerator.kind}.synchronize()")
+            self._replace(module, "synchronize", wait)
+        if hasattr(torch, "accelerator"):
+            wait = functools.partial(self._waiting, "torch.accelerator.synchronize()")
+            self._replace(torch.accelerator, "synchronize", wait)
+        if self._recorder.passes.events is not None:
+            self._replace(module.Event, "wait", self._joining)
 
     def close(self) -> None:
         while self._undo:
@@ -83,18 +98,18 @@ class Doors:
         self._undo.append(undo)
 
     def _copying(self, plain: Any, name: str) -> Any:
-        recorder, is_compiling = self._recorder, self._is_compiling
+        recorder, is_compiling, holds = self._recorder, self._is_compiling, self._holds
 
         def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not recorder.passes.timeline.watching:
                 return plain(tensor, *args, **kwargs)
             if not recorder.mine():
                 return plain(tensor, *args, **kwargs)
-            if tensor.is_cuda:
+            if holds(tensor):
                 if name == "to" and (args or kwargs):
                     started = time.perf_counter()
                     result = plain(tensor, *args, **kwargs)
-                    if not result.is_cuda:
+                    if not holds(result):
                         self._ledger.waited(".to()", time.perf_counter() - started, places.here(2))
                     return result
                 return plain(tensor, *args, **kwargs)
@@ -107,7 +122,7 @@ class Doors:
                 result = plain(tensor, *args, **kwargs)
             finally:
                 recorder.leave(TRANSFER)
-            if result.is_cuda:
+            if holds(result):
                 self._ledger.copied(result.nbytes, places.here(2), pinned=tensor.is_pinned)
             return result
 
@@ -134,13 +149,13 @@ class Doors:
         return wait
 
     def _reading(self, plain: Any, name: str) -> Any:
-        recorder, is_compiling = self._recorder, self._is_compiling
+        recorder, is_compiling, holds = self._recorder, self._is_compiling, self._holds
         shown = _NAMES.get(name, f".{name}()")
 
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not recorder.passes.timeline.watching:
                 return plain(tensor, *args, **kwargs)
-            if not tensor.is_cuda or not recorder.mine():
+            if not holds(tensor) or not recorder.mine():
                 return plain(tensor, *args, **kwargs)
             started = time.perf_counter()
             result = plain(tensor, *args, **kwargs)
@@ -149,7 +164,7 @@ class Doors:
 
         return read
 
-    def _waiting(self, plain: Any, name: str) -> Any:
+    def _waiting(self, shown: str, plain: Any, name: str) -> Any:
         recorder, is_compiling = self._recorder, self._is_compiling
 
         def wait(*args: Any, **kwargs: Any) -> Any:
@@ -157,9 +172,7 @@ class Doors:
                 return plain(*args, **kwargs)
             started = time.perf_counter()
             result = plain(*args, **kwargs)
-            self._ledger.waited(
-                "torch.cuda.synchronize()", time.perf_counter() - started, places.here(2)
-            )
+            self._ledger.waited(shown, time.perf_counter() - started, places.here(2))
             return result
 
         return wait

@@ -13,7 +13,8 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from hotlap.probes import environment, summary, writing
+from hotlap.probes import accelerators, environment, summary, writing
+from hotlap.probes.accelerators import Accelerator
 from hotlap.probes.batches import samples_passed
 from hotlap.probes.hooks import Hooks
 from hotlap.probes.laps import Laps
@@ -43,7 +44,6 @@ def ignore(phase: str) -> None:
 class Recorder:
     def __init__(self, torch: Any, folder: Path, settings: dict[str, Any]) -> None:
         self.torch = torch
-        self._is_capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing
         self._is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self.folder = folder
         self.settings = settings
@@ -67,7 +67,8 @@ class Recorder:
         for name in [name for name in self.times if name.startswith("first_")]:
             del self.times[name]
         self.laps: Laps | None = None
-        self.device: Any = None
+        self.accelerator: Accelerator | None = None
+        self._is_capturing: Callable[[], bool] | None = None
         self.unit = "optimizer"
         self.steps = 0
         self.loaders = self.loaders.afresh()
@@ -102,7 +103,7 @@ class Recorder:
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is being recorded: our events must not become part of it."""
-        return self.device is not None and self._is_capturing()
+        return self._is_capturing is not None and self._is_capturing()
 
     def look_away(self) -> None:
         """Phases are not told apart; `enter` and `leave` belong to the window that is open."""
@@ -363,8 +364,10 @@ class Recorder:
 
     def _first_step(self) -> None:
         self.times["first_step"] = time.time()
-        self.device = environment.device_of(self.optimizers.parameters(), self.roots.parameters())
-        self.passes.begin(self.device, self._thread or get_ident())
+        trained = (self.optimizers.parameters(), self.roots.parameters())
+        self.accelerator = accelerators.of(self.torch, *trained)
+        self._is_capturing = self.accelerator.is_capturing() if self.accelerator else None
+        self.passes.begin(self.accelerator, self._thread or get_ident())
         self._save()
 
     # The record ----------------------------------------------------------------------------

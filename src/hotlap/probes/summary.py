@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def of(recorder: Recorder, *, complete: bool, ended: bool) -> dict[str, Any]:
     """`complete`: all passes are through; `ended`: the command came to its end before they were."""
     passes, sampler = recorder.passes, recorder.passes.sampler
-    described = environment.describe(recorder.torch, recorder.device)
+    described = environment.describe(recorder.torch, recorder.accelerator)
     elsewhere = bool(recorder.settings.get("elsewhere"))
     if elsewhere:  # nobody else can tell what it runs on
         described |= machine.describe() | {"host": platform.node()}

@@ -59,7 +59,7 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
 
 def _concerns(name: str, record: Record) -> bool:
     if name in OF_DEVICES:
-        return reading.on_device(record)
+        return reading.kind(record) == "cuda"
     return name != OF_RANKS or len(record.ranks) > 1
 
 

@@ -59,6 +59,6 @@ def _advice(record: Record, found: dict[str, object]) -> str:
     times = found.get("per_step")
     if isinstance(times, float) and times >= OFTEN:
         return ONCE
-    if reading.on_device(record) and found.get("backend") == "gloo":
+    if reading.kind(record) == "cuda" and found.get("backend") == "gloo":
         return NCCL
     return HALF if found and not found.get("hook") else LESS

@@ -24,6 +24,27 @@ def test_a_capability_is_a_pair_or_nothing(found, expected):
     assert reading.capability(having(capability=found)) == expected
 
 
+@pytest.mark.parametrize(
+    ("device", "kind", "why"),
+    [
+        ("cpu", "cpu", reading.NO_DEVICE),
+        (None, "cpu", reading.NO_DEVICE),
+        ("cuda:1", "cuda", None),
+        ("xpu:0", "xpu", "torch has it for CUDA, not for xpu"),
+    ],
+)
+def test_what_only_cuda_has_is_refused_elsewhere(device, kind, why):
+    record = having(device=device)
+    assert (reading.kind(record), reading.only_cuda(record)) == (kind, why)
+    assert reading.on_device(record) == (kind != "cpu")
+
+
+def test_only_gpus_of_cuda_are_told_by_generation():
+    assert reading.is_older(having(device="cuda:0", capability=[7, 5]), (8, 0))
+    assert not reading.is_older(having(device="cuda:0", capability=[9, 0]), (8, 0))
+    assert not reading.is_older(having(device="xpu:0"), (8, 0))
+
+
 def test_cores_are_whole_and_shared_between_the_ranks():
     assert reading.cores(having(cores=7.5)) == 7
     assert reading.cores(having(cores=16, world_size=4)) == 4

@@ -2,8 +2,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch as real
 
 from hotlap.probes import environment
+from hotlap.probes.accelerators import Accelerator
 from hotlap.probes.environment import World
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -79,7 +81,7 @@ def test_a_device_is_described_by_torch():
         cuda=SimpleNamespace(get_device_properties=lambda d: properties, device_count=lambda: 8),
         backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 90100)),
     )
-    found = environment.describe(torch, "cuda:1")
+    found = environment.describe(torch, Accelerator(torch, real.device("cuda:1")))
     assert (found["device"], found["device_name"], found["devices"]) == ("cuda:1", "H200", 8)
     assert found["device_bytes"] == 139 << 30
     assert found["capability"] == [9, 0]

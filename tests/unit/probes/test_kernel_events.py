@@ -1,5 +1,7 @@
 """What torch.profiler hands out, read event by event, and how much of it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from test_kernels import MAIN, ONE_STEP, boundaries, host, mark
@@ -53,6 +55,15 @@ def test_the_probe_knows_when_it_has_seen_plenty_of_operations(monkeypatch):
     plenty = probe.has_plenty()
     probe.abandon()
     assert (few, plenty) == (False, True)
+
+
+def test_of_a_device_that_the_profiler_is_blind_to_nothing_is_told_from_the_host_alone():
+    device = SimpleNamespace(kind="npu", activity=lambda: None, unseen=lambda: "it sees nothing")
+    probe = kernels.KernelProbe(torch, device)
+    for _ in range(3):
+        probe.range("step")()
+        torch.ones(3) + 1
+    assert probe.finish(2) == {"steps": 0, "problem": "it sees nothing"}
 
 
 def test_events_of_old_and_new_torch_are_read_alike():

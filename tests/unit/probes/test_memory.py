@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from hotlap.probes.accelerators import Accelerator
 from hotlap.probes.memory import (
     MemoryProbe,
     parameters_of,
@@ -140,9 +141,15 @@ class Cuda:
         return self.segments
 
 
+def on(module):
+    """As much of torch as the probe asks for, and the device whose module this is."""
+    stub = SimpleNamespace(cuda=module, Tensor=torch.Tensor)
+    return stub, Accelerator(stub, DEVICE)
+
+
 def test_on_a_device_activations_are_what_the_forward_pass_left_allocated():
     cuda = Cuda()
-    probe = MemoryProbe(SimpleNamespace(cuda=cuda, Tensor=torch.Tensor), DEVICE, [], [])
+    probe = MemoryProbe(*on(cuda), [], [])
     for left in (300, 500, 400):
         probe.forward_begins()
         cuda.allocated += left
@@ -169,7 +176,7 @@ def test_on_a_device_activations_are_what_the_forward_pass_left_allocated():
 def test_memory_that_cuda_graphs_keep_to_themselves_counts(segments, peak):
     cuda = Cuda()
     cuda.segments = segments
-    probe = MemoryProbe(SimpleNamespace(cuda=cuda, Tensor=torch.Tensor), DEVICE, [], [])
+    probe = MemoryProbe(*on(cuda), [], [])
     assert probe.finish()["peak_bytes"] == peak
 
 
@@ -178,7 +185,7 @@ def test_an_allocator_that_tells_of_no_segments_still_tells_its_peak():
         def memory_snapshot(self):
             raise RuntimeError("Calling snapshot with backend:cudaMallocAsync is not meaningful.")
 
-    probe = MemoryProbe(SimpleNamespace(cuda=MallocAsync(), Tensor=torch.Tensor), DEVICE, [], [])
+    probe = MemoryProbe(*on(MallocAsync()), [], [])
     assert probe.finish()["peak_bytes"] == 7000
 
 

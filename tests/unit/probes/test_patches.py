@@ -1,15 +1,20 @@
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from hotlap.probes.accelerators import Accelerator
 from hotlap.probes.ledger import Ledger
 from hotlap.probes.patches import Doors, _names_device
 
+CUDA = torch.device("cuda:0")
 DTYPE = type("dtype", (), {})()
 
 
 class Tensor:
     """Enough of a tensor that lives on a device or not."""
+
+    is_cuda = False
 
     def __init__(self, is_cuda=False, pinned=False):
         self.is_cuda, self.pinned = is_cuda, pinned
@@ -58,8 +63,8 @@ class Event:
 
 
 class Recorder:
-    def __init__(self, device):
-        self.device = device
+    def __init__(self, accelerator):
+        self.accelerator = accelerator
         self.ledger = Ledger()
         self.phases = []
         self.training = True
@@ -75,7 +80,7 @@ class Recorder:
         self.phases.append("/" + phase)
 
 
-def make(device="cuda:0"):
+def make(device=CUDA):
     class Optimizer:
         def zero_grad(self):
             return "zeroed"
@@ -90,15 +95,15 @@ def make(device="cuda:0"):
         def update(self):
             return "updated"
 
-    torch = SimpleNamespace(
+    stub = SimpleNamespace(
         Tensor=type("Watched", (Tensor,), {}),
         cuda=SimpleNamespace(synchronize=lambda: None, Event=type("OfCuda", (Event,), {})),
         optim=SimpleNamespace(Optimizer=Optimizer),
         amp=SimpleNamespace(GradScaler=GradScaler),
         compiler=SimpleNamespace(is_compiling=lambda: False),
     )
-    recorder = Recorder(device)
-    return torch, recorder, Doors(torch, recorder)
+    recorder = Recorder(Accelerator(stub, device) if device is not None else None)
+    return stub, recorder, Doors(stub, recorder)
 
 
 def snapshot(torch):
@@ -198,6 +203,17 @@ def test_reading_from_the_device_is_a_wait_and_reading_on_the_cpu_is_none():
         "torch.cuda.synchronize()",
     ]
     assert {wait["file"] for wait in recorder.ledger.waits()} == {__file__}
+
+
+def test_waiting_for_whatever_device_there_is_is_a_wait_too():
+    torch, recorder, doors = make()
+    torch.accelerator = SimpleNamespace(synchronize=lambda: "done")
+    doors.open(recorder.ledger)
+    assert torch.accelerator.synchronize() == "done"
+    assert [wait["what"] for wait in recorder.ledger.waits()] == ["torch.accelerator.synchronize()"]
+    doors.close()
+    assert list(vars(torch.accelerator)) == ["synchronize"]
+    assert not hasattr(torch.accelerator.synchronize, "__wrapped__")
 
 
 def test_code_that_is_being_compiled_sees_the_plain_functions():
