@@ -1,13 +1,16 @@
 """What people import and type is a promise: it changes only on purpose."""
 
+import inspect
 import json
 import subprocess
 import sys
+from typing import Any, get_type_hints
 
 import pytest
 
 import hotlap
 import hotlap.data
+from hotlap.cli import app
 
 HEAVY = {"torch", "scipy", "plotly", "jinja2", "numpy", "pandas", "matplotlib"}
 VERBS = ("profile", "tune", "run", "study", "report", "compare")
@@ -121,3 +124,15 @@ def test_the_verbs_are_loaded_without_torch():
     )
     assert "hotlap.api" in loaded
     assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_says_what_it_is_called(verb):
+    """typer 0.27 makes --DEVICE of a parameter `device` whose value is called DEVICE."""
+    told = next(one for one in app.registered_commands if one.name == verb).callback
+    hints: dict[str, Any] = get_type_hints(told, include_extras=True)
+    for name in inspect.signature(told).parameters:
+        (about,) = hints[name].__metadata__
+        if type(about).__name__ == "OptionInfo":
+            called = [about.default, *about.param_decls]  # typer takes the first for a default
+            assert called == [f"--{name.removesuffix('_them').replace('_', '-')}"]

@@ -51,14 +51,18 @@ def compare(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="What to write: text, markdown or json.",
+            help="What to write: text, markdown or json (text).",
+            show_default=False,
             parser=one_of("--format", Format),
         ),
     ] = Format.text,
     output: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write to FILE instead of the terminal.", show_default=False
+            "--output",
+            metavar="FILE",
+            help="Write to FILE instead of the terminal.",
+            show_default=False,
         ),
     ] = None,
     json: Json = None,

@@ -17,7 +17,7 @@ Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the whole result to FILE.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Keep runs in DIR instead of ./.hotlap.")
+    Path | None, typer.Option("--out", metavar="DIR", help="Keep runs in DIR instead of ./.hotlap.")
 ]
 InPlace = Annotated[
     bool, typer.Option("--in-place", help="Let the command write where it always does.")

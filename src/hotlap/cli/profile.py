@@ -52,17 +52,23 @@ def profile(
     command: Command = None,
     steps: Annotated[
         int | None,
-        typer.Option(metavar="N", parser=whole("--steps"), help="Measure at most N steps (2000)."),
+        typer.Option(
+            "--steps", metavar="N", parser=whole("--steps"), help="Measure at most N steps (2000)."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
-            metavar="S", parser=number("--seconds"), help="Measure at most S seconds (30)."
+            "--seconds",
+            metavar="S",
+            parser=number("--seconds"),
+            help="Measure at most S seconds (30).",
         ),
     ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
+            "--timeout",
             metavar="S",
             parser=number("--timeout"),
             help="Give up when no step comes for S seconds (600).",
@@ -73,7 +79,9 @@ def profile(
     trace: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write a few steps to FILE, for Perfetto or TensorBoard."
+            "--trace",
+            metavar="FILE",
+            help="Write a few steps to FILE, for Perfetto or TensorBoard.",
         ),
     ] = None,
     in_place: InPlace = False,

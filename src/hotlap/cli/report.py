@@ -48,13 +48,15 @@ def report(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="What to write: html, markdown, json or csv.",
+            help="What to write: html, markdown, json or csv (html).",
+            show_default=False,
             parser=one_of("--format", Format),
         ),
     ] = Format.html,
     output: Annotated[
         Path | None,
         typer.Option(
+            "--output",
             metavar="FILE",
             help="Write to FILE; otherwise the page goes into the run's folder, "
             "all else to the terminal.",

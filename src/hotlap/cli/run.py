@@ -35,7 +35,9 @@ def run(
     command: Command = None,
     recipe: Annotated[
         str | None,  # a Path would make the empty one a dot
-        typer.Option(metavar="FILE", help="The recipe; without it ./hotlap.toml, or none."),
+        typer.Option(
+            "--recipe", metavar="FILE", help="The recipe; without it ./hotlap.toml, or none."
+        ),
     ] = None,
     json: Annotated[
         Path | None,

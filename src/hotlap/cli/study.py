@@ -46,12 +46,16 @@ def study(
     device: Annotated[
         str | None,
         typer.Option(
-            metavar="DEVICE", help="cpu or cuda; without it the GPU, if any.", show_default=False
+            "--device",
+            metavar="DEVICE",
+            help="cpu or cuda; without it the GPU, if any.",
+            show_default=False,
         ),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
+            "--data",
             metavar="PATH",
             help="CIFAR-10 as a folder or archive of JPEGs; without it made images.",
         ),
@@ -59,6 +63,7 @@ def study(
     epochs: Annotated[
         int | None,
         typer.Option(
+            "--epochs",
             metavar="N",
             parser=whole("--epochs"),
             help="Epochs of each training; without it the study's own.",
@@ -67,6 +72,7 @@ def study(
     seeds: Annotated[
         int | None,
         typer.Option(
+            "--seeds",
             metavar="N",
             parser=whole("--seeds"),
             help="Runs of each row; without it the study's own.",
@@ -78,6 +84,7 @@ def study(
     slurm: Annotated[
         str | None,
         typer.Option(
+            "--slurm",
             metavar="OPTIONS",
             help="Run each cell as a SLURM job with these options of sbatch, as one word.",
             show_default=False,
@@ -86,6 +93,7 @@ def study(
     jobs: Annotated[
         int | None,
         typer.Option(
+            "--jobs",
             metavar="N",
             parser=whole("--jobs"),
             help="With --slurm: so many jobs at once; without it one.",

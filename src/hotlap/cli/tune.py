@@ -48,31 +48,47 @@ def register(app: typer.Typer) -> None:
 def tune(
     command: Command = None,
     budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Time for the search: 10m, 90s, 1h30m.")
+        str,
+        typer.Option(
+            "--budget",
+            metavar="TIME",
+            show_default=False,
+            help="Time for the search: 90s, 1h30m (10m).",
+        ),
     ] = "10m",
     steps_planned: Annotated[
         int | None,
         typer.Option(
+            "--steps-planned",
             metavar="N",
             parser=whole("--steps-planned"),
             help="Steps of the real training; then compiling has to pay within them.",
         ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Try only this (again for more).")
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Try only this (again for more)."),
     ] = None,
     skip: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave this out (again for more).")
+        list[str] | None,
+        typer.Option("--skip", metavar="NAME", help="Leave this out (again for more)."),
     ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
+            "--allow",
             metavar="NAME",
             help="Allow one that changes what is learned: batch-size, gradient-accumulation.",
         ),
     ] = None,
     goal: Annotated[
-        str, typer.Option(metavar="GOAL", help="speed, or memory for the smallest peak.")
+        str,
+        typer.Option(
+            "--goal",
+            metavar="GOAL",
+            show_default=False,
+            help="speed, or memory for the smallest peak (speed).",
+        ),
     ] = "speed",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last tuning of this command.")
@@ -86,6 +102,7 @@ def tune(
     timeout: Annotated[
         float,
         typer.Option(
+            "--timeout",
             metavar="S",
             parser=number("--timeout"),
             show_default=False,
