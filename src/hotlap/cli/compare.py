@@ -47,15 +47,14 @@ def compare(
         Path | None, typer.Argument(metavar="[AFTER]", hidden=True, show_default=False)
     ] = None,
     format: Annotated[
-        Format,
+        str,
         typer.Option(
             "--format",
             metavar="FORMAT",
             help="What to write: text, markdown or json (text).",
             show_default=False,
-            parser=one_of("--format", Format),
         ),
-    ] = Format.text,
+    ] = Format.text.value,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -67,13 +66,14 @@ def compare(
     ] = None,
     json: Json = None,
 ) -> None:
+    kind = one_of("--format", format, Format)
     for option, path in (("--output", output), ("--json", json)):
         if path is not None:
             check_writable(path, option=option)
     found = _compared(before, after)
     if json is not None:
         comparisons.save(found, json)
-    _write(found, format, output)
+    _write(found, kind, output)
 
 
 def _compared(before: Path | None, after: Path | None) -> Comparison:

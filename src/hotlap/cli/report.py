@@ -44,15 +44,14 @@ def report(
         Path | None, typer.Argument(metavar="[RUN]", hidden=True, show_default=False)
     ] = None,
     format: Annotated[
-        Format,
+        str,
         typer.Option(
             "--format",
             metavar="FORMAT",
             help="What to write: html, markdown, json or csv (html).",
             show_default=False,
-            parser=one_of("--format", Format),
         ),
-    ] = Format.html,
+    ] = Format.html.value,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -70,15 +69,16 @@ def report(
         ),
     ] = None,
 ) -> None:
+    kind = one_of("--format", format, Format)
     for option, path in (("--output", output), ("--json", json)):
         if path is not None:
             check_writable(path, option=option)
     file = results.find(run)
     result = results.load(file)
-    content = rendered(result, format, source=file)
+    content = rendered(result, kind, source=file)
     if json is not None:
         records.write(results.encode(result), json)
-    if format is Format.html and output is None:
+    if kind is Format.html and output is None:
         output = page_for(file)
     deliver(content, output)
 
