@@ -12,7 +12,7 @@ define apt
 	{ apt-get update && apt-get install --yes --no-install-recommends $(2); }' >/dev/null 2>&1
 endef
 
-.PHONY: install lint unit test tests test-torch test-gpu browser slurm demo docs clean
+.PHONY: install lint unit test tests test-torch test-lowest test-gpu browser slurm demo docs clean
 
 install: $(VENV)/.installed
 
@@ -53,6 +53,16 @@ test-torch:  # every test with another torch: make test-torch TORCH=2.4.1 (a bui
 	.venv-$(TORCH)/bin/pip install --quiet --constraint .venv-$(TORCH)/constraints.txt \
 	torch==$(TORCH) --editable ".[test]"
 	$(MAKE) tests VENV=.venv-$(TORCH)
+
+test-lowest:  # every test with the oldest versions that pyproject.toml allows of all but torch
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	grep -E -v '^(jinja2|plotly)=' constraints.txt >.venv-lowest/constraints.txt
+	sed -n '/^dependencies/,/^]/s/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2/p' pyproject.toml \
+	>>.venv-lowest/constraints.txt
+	echo 'click<8.4' >>.venv-lowest/constraints.txt  # warns of what such a typer does
+	.venv-lowest/bin/pip install --quiet --constraint .venv-lowest/constraints.txt torch
+	.venv-lowest/bin/pip install --quiet --constraint .venv-lowest/constraints.txt --editable ".[test]"
+	$(MAKE) tests VENV=.venv-lowest
 
 test-gpu: install  # on a machine with a CUDA GPU and a torch built for it
 	$(BIN)/pytest tests/gpu

@@ -230,7 +230,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
 ENVIRONMENT = {
     "python, torch, cuda, cudnn": "Versions. `cudnn` only with CUDA.",
     "device": "`cpu`, or `cuda:0`, `xpu:0` and so on: where the trained parameters are.",
-    "device_name, device_bytes, device_uuid": "The GPU (or other device) and its memory. The last only with one.",
+    "device_name, device_bytes, device_uuid": "The GPU or other device, and its memory. The last "
+    "only with one.",
     "capability": "Its compute capability: major and minor version. Only with CUDA.",
     "devices": "The number of GPUs torch sees; 0 when it trains on a CPU.",
     "threads": "`torch.get_num_threads()`.",

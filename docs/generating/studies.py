@@ -11,11 +11,11 @@ import msgspec
 from generating import drawing, pages
 from generating.pages import DOCS, ROOT
 from hotlap import answers, units
-from hotlap.answers import Answer, Called, Timed, Trained
+from hotlap.answers import Answer, Called, Done, Timed, Trained
 from hotlap.reports import markdown
 from hotlap.studies import STUDIES, named
 from hotlap.studies.disturbances import told
-from hotlap.studies.study import Results, Setting, Study, machines, with_best
+from hotlap.studies.study import Results, Setting, Study, machines
 
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
@@ -33,8 +33,8 @@ def made() -> Iterator[tuple[Path, str]]:
     for module in STUDIES:
         one = pages.read(module, SECTIONS)
         sections = []
-        for file in sorted(RESULTS.glob(f"study-{one.name}-*.json")):
-            section, pictures = measured(file)
+        for file, answer in recorded(one.name):
+            section, pictures = measured(file, answer)
             sections.append(section)
             yield from pictures
         more = "\n\n".join(["## Measured", *sections]) if sections else ""
@@ -45,9 +45,15 @@ def made() -> Iterator[tuple[Path, str]]:
     yield FOLDER / "index.md", "\n".join([pages.notice(source), INTRO, *rows, ""])
 
 
-def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
+def recorded(name: str) -> list[tuple[Path, Answer]]:
+    """The recorded runs of a study, the newest first."""
+    found = [(file, answers.load(file)) for file in RESULTS.glob(f"study-{name}-*.json")]
+    return sorted(found, key=lambda one: one[1].created, reverse=True)
+
+
+def measured(file: Path, answer: Answer) -> tuple[str, list[tuple[Path, str]]]:
     """A recorded run of a study as part of its page, and the pictures that go with it."""
-    answer = read_again(answers.load(file))
+    answer = read_again(answer)
     pictures = [
         (FOLDER / f"{file.stem.removeprefix('study-')}-{number}.svg", drawing.svg(picture))
         for number, picture in enumerate(answer.pictures, 1)
@@ -57,42 +63,43 @@ def measured(file: Path) -> tuple[str, list[tuple[Path, str]]]:
         for (path, _), picture in zip(pictures, answer.pictures, strict=True)
     ]
     where = f"[{file.name}](../../{file.relative_to(ROOT).as_posix()})"
-    whole = " ".join(filter(None, [f"Every run: {where} ({runs(answer)}).", older(answer)]))
+    whole = " ".join(filter(None, [f"Every run: {where} ({runs(answer)}).", lacking(answer)]))
     return "\n\n".join([markdown.render_answer(answer).strip(), *shown, whole]), pictures
 
 
-def older(answer: Answer) -> str:
+def lacking(answer: Answer) -> str:
     """What the study would run today with these options and the record does not have."""
     planned = Counter((cell.row, type(cell)) for cell in named(answer.study).plan(setting(answer)))
-    counted = [done for done in answer.cells if done.status != answers.SET_ASIDE]
-    recorded = Counter((done.cell.row, type(done.cell)) for done in counted)
-    lacking = planned - recorded
-    if not lacking:
+    made = Counter((done.cell.row, type(done.cell)) for done in counted(answer))
+    missing = planned - made
+    if not missing:
         return ""
     known = {row.name for row in answer.rows}
-    absent = sorted({row for row, _ in lacking} - known)
+    absent = sorted({row for row, _ in missing} - known)
     kinds = {Trained: "trained", Timed: "timed", Called: "run"}
     parts = [f"lacks {units.listed(absent)}"] if absent else []
     for kind, words in kinds.items():
-        rows = [row for row, which in lacking if which is kind and row in known]
-        never = [row for row in rows if not recorded[row, kind]]
+        rows = [row for row, which in missing if which is kind and row in known]
+        never = [row for row in rows if not made[row, kind]]
         parts += [f"has {units.plural(len(never), 'row')} not {words}"] if never else []
         fewer = len(rows) - len(never)
         parts += [f"has {units.plural(fewer, 'row')} {words} less often"] if fewer else []
-    more = units.plural(sum(lacking.values()), "run")
-    return (
-        f"It is older than the study's present plan, which has {more} more:"
-        f" the record {units.listed(parts)}."
-    )
+    more = units.plural(sum(missing.values()), "run")
+    why = "It was stopped before its end" if not answer.complete else "It is of an earlier plan"
+    return f"{why}; today's has {more} more: the record {units.listed(parts)}."
+
+
+def counted(answer: Answer) -> list[Done]:
+    return [done for done in answer.cells if done.status != answers.SET_ASIDE]
 
 
 def read_again(answer: Answer) -> Answer:
-    """With the marks, sentences and pictures that the study would make of these rows today."""
-    study, asked = named(answer.study), setting(answer)
-    rows = tuple(with_best(answer.rows, study.proven(answer.rows)))
+    """With the intervals, sentences and pictures that the study would make of these runs today."""
+    study, asked, done = named(answer.study), setting(answer), counted(answer)
+    results = Results([one.cell for one in done], done)
+    rows = tuple(study.tabulate(asked, results))
     said = study.read(asked, rows) + told(answer.cells, answer.machine["cores"])
     said += machines(answer.cells)
-    results = Results([done.cell for done in answer.cells], answer.cells)
     drawn = study.draw(asked, rows, results)
     return msgspec.structs.replace(answer, rows=rows, reading=said, pictures=drawn)
 

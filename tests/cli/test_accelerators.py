@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scripted import SCRIPTS, Answer
 
-SIMULATED = SCRIPTS.parent / "simulated"
+SIMULATED = SCRIPTS.parent / "accelerator"
 KERNEL = 1e-3  # of seconds, each: the host issues them much faster
 ENOUGH = ("--steps", "60", "--seconds", "4")
 PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")

@@ -32,6 +32,7 @@ PRIOR_DEGREES = 3.0
 SHOWN = 0.975  # the upper end of a 95 % interval
 ACCEPTED = 0.993
 ACCEPTED_AGAIN = 0.9995  # of what gets more looks than others
+FROM_MEDIAN = 1.4826  # a standard deviation over the median distance from the middle
 SURPRISE = 0.03  # what a gain may well differ by from what was promised
 
 
@@ -57,6 +58,23 @@ def within(run: Run) -> float:
     if len(run.windows) < 3:
         return 0.0
     return math.sqrt(stats.variance(run.windows) / len(run.windows)) / stats.mean(run.windows)
+
+
+def wander(runs: Iterable[Run]) -> float:
+    """How much the windows within these runs differ, as a standard deviation of their logs.
+
+    A machine whose speed comes and goes shows it there, and a run that is over within one such
+    spell shows only that one. A few windows may be far off: a first one compiles.
+    """
+    squares = [
+        _wander(run.windows) ** 2 for run in runs if len(run.windows) > 2 and min(run.windows) > 0
+    ]
+    return math.sqrt(stats.mean(squares)) if squares else 0.0
+
+
+def _wander(windows: Sequence[float]) -> float:
+    middle = stats.median(windows)
+    return FROM_MEDIAN * stats.median([abs(math.log(one / middle)) for one in windows])
 
 
 @dataclass(frozen=True, kw_only=True)

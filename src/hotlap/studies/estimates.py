@@ -1,14 +1,15 @@
 """From runs to figures with intervals, and which of them differ beyond the noise.
 
 Fresh processes differ by more than what is timed within one of them, so intervals come from the
-spread between runs, pooled over all rows of a study, as a tuning's do (search/comparing.py).
+spread between runs, pooled over all rows of a study, as a tuning's do (search/comparing.py). A
+tuning runs its baseline again before it compares anything; a study may have one run of each row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from hotlap import stats
@@ -62,10 +63,15 @@ class Costs:
         }
 
     def _spread(self, *rows: str) -> Spread:
-        """Of runs; a larger one where one of these rows has only such that others disturbed."""
+        """Of runs; a larger one where one of these rows has only such that others disturbed.
+
+        Before there are second runs, a run is believed no better than the windows within it.
+        """
         arms = list(self._runs.values())
         one, other = (self._runs.get(name, []) for name in (rows[0], rows[-1]))
-        return comparing.spread_between(arms, one, other)
+        seen = comparing.wander((*one, *other))
+        figure = replace(comparing.TIME, prior=max(comparing.PRIOR_SPREAD, seen))
+        return comparing.spread_between(arms, one, other, figure)
 
     @property
     def measured(self) -> list[str]:

@@ -41,6 +41,33 @@ def test_windows_that_scatter_within_a_run_widen_the_interval():
     assert restless.high - restless.low > steady.high - steady.low
 
 
+RESTLESS = (44.0, 34.0, 34.9, 43.7, 47.1, 47.9)  # ms of a step, of a host that others share
+SETTLED = (57.2, 56.9, 55.8)  # in one of its slow spells
+
+
+def test_a_single_run_is_believed_no_better_than_the_windows_of_the_row_it_is_compared_with():
+    quiet = Costs({"stock": [Timing(44.0, (44.0, 44.1, 43.9))], "fp16": [Timing(56.9, SETTLED)]})
+    wandering = Costs({"stock": [Timing(43.8, RESTLESS)], "fp16": [Timing(56.9, SETTLED)]})
+    assert quiet.gain("fp16", over="stock").high < 1.0
+    assert wandering.gain("fp16", over="stock").high > 1.0
+    assert wandering.estimate("stock").high > 1.2 * wandering.estimate("stock").value
+
+
+def test_second_runs_that_agree_say_more_than_windows_that_do_not():
+    def width(runs):
+        rows = {f"{number}": [Timing(44.0 + number, RESTLESS)] * runs for number in range(8)}
+        found = Costs(rows).estimate("0")
+        return found.high / found.low
+
+    assert width(2) < 1.0 + (width(1) - 1.0) / 3
+
+
+def test_a_window_in_which_it_compiled_widens_nothing():
+    compiled, others = (900.0, 44.1, 44.0, 43.9, 44.0), Timing(44.0, (44.0, 44.1, 43.9))
+    costs = Costs({"a": [Timing(44.0, compiled)], "b": [others], "c": [others]})
+    assert costs.estimate("a") == costs.estimate("b")
+
+
 def test_a_disturbed_run_does_not_count_beside_a_quiet_one():
     alone = costing({"a": [1.0, 1.0], "b": [2.0]})
     disturbed = Timing(3.0, (), disturbed=True)

@@ -8,11 +8,10 @@ import json
 import time
 from pathlib import Path
 
+import simulated  # noqa: F401
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
-
-import simulated  # noqa: F401
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--kernel", type=float, required=True)
