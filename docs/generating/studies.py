@@ -12,7 +12,7 @@ from generating import drawing, pages
 from generating.pages import DOCS, ROOT
 from hotlap import answers, units
 from hotlap.answers import Answer, Called, Done, Timed, Trained
-from hotlap.reports import markdown
+from hotlap.reports import markdown, wording
 from hotlap.studies import STUDIES, named
 from hotlap.studies.disturbances import told
 from hotlap.studies.study import Results, Setting, Study, machines
@@ -33,8 +33,10 @@ def made() -> Iterator[tuple[Path, str]]:
     for module in STUDIES:
         one = pages.read(module, SECTIONS)
         sections = []
-        for file, answer in recorded(one.name):
+        found = recorded(one.name)
+        for file, answer in found:
             section, pictures = measured(file, answer)
+            sections += [f"### {titled(answer)}"] if len(found) > 1 else []
             sections.append(section)
             yield from pictures
         more = "\n\n".join(["## Measured", *sections]) if sections else ""
@@ -49,6 +51,12 @@ def recorded(name: str) -> list[tuple[Path, Answer]]:
     """The recorded runs of a study, the newest first."""
     found = [(file, answers.load(file)) for file in RESULTS.glob(f"study-{name}-*.json")]
     return sorted(found, key=lambda one: one[1].created, reverse=True)
+
+
+def titled(answer: Answer) -> str:
+    """Which one of several records it is."""
+    stopped = "" if answer.complete else ", stopped before its end"
+    return f"{wording.on(answer.machine)}, {wording.when(answer.created)}{stopped}"
 
 
 def measured(file: Path, answer: Answer) -> tuple[str, list[tuple[Path, str]]]:
@@ -85,8 +93,10 @@ def lacking(answer: Answer) -> str:
         fewer = len(rows) - len(never)
         parts += [f"has {units.plural(fewer, 'row')} {words} less often"] if fewer else []
     more = units.plural(sum(missing.values()), "run")
-    why = "It was stopped before its end" if not answer.complete else "It is of an earlier plan"
-    return f"{why}; today's has {more} more: the record {units.listed(parts)}."
+    why = f"It is of an earlier plan, and today's has {more} more"
+    if not answer.complete:
+        why = f"It was stopped before its end, with {more} to go"
+    return f"{why}: the record {units.listed(parts)}."
 
 
 def counted(answer: Answer) -> list[Done]:
@@ -96,6 +106,8 @@ def counted(answer: Answer) -> list[Done]:
 def read_again(answer: Answer) -> Answer:
     """With the intervals, sentences and pictures that the study would make of these runs today."""
     study, asked, done = named(answer.study), setting(answer), counted(answer)
+    place = {row.name: number for number, row in enumerate(answer.rows)}
+    done.sort(key=lambda one: place[one.cell.row])  # cells were run in turns
     results = Results([one.cell for one in done], done)
     rows = tuple(study.tabulate(asked, results))
     said = study.read(asked, rows) + told(answer.cells, answer.machine["cores"])

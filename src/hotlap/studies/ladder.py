@@ -253,17 +253,18 @@ def _learned(setting: Setting, rows: Sequence[Row]) -> str:
         spent = units.seconds(first + later)
         told.append(f"{_end(one)} has {100 * right:.1f} % test accuracy ({spent} of training)")
     epochs = units.plural(setting.epochs or 1, "epoch")
-    return f"After {epochs}, {units.listed(told)}{_between(rows)}" if told else ""
+    others = _between(rows, "between them" if len(told) > 1 else "beside it")
+    return f"After {epochs}, {units.listed(told)}{others}" if told else ""
 
 
-def _between(rows: Sequence[Row]) -> str:
+def _between(rows: Sequence[Row], where: str) -> str:
     """What was learned in the rows that stand between the ends."""
     known = [value for one in rows[1:-1] if (value := one.number("test_accuracy")) is not None]
     if not known:
         return ""
     low, high = (units.accuracy(value) for value in (min(known), max(known)))
     others = "the row" if len(known) == 1 else f"the {len(known)} rows"
-    return f"; {others} between them {'has' if len(known) == 1 else 'have'} " + (
+    return f"; {others} {where} {'has' if len(known) == 1 else 'have'} " + (
         low if low == high else f"{low.removesuffix(' %')} to {high}"
     )
 

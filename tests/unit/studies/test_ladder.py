@@ -161,6 +161,21 @@ def test_what_the_rows_between_the_ends_have_learned_and_which_diverged_is_said(
     assert reasons["fp16"] == "1 of 1 run diverged: the loss was no number any more"
 
 
+def test_stopped_before_its_last_row_was_trained_it_puts_no_rows_between_that_and_stock():
+    setting = Setting(device="cuda", cores=16, epochs=3)
+    plan = ladder.plan(setting)
+    done = [
+        done_of(cell, RATES[cell.row], 0.82)
+        for cell in plan
+        if isinstance(cell, Timed) or cell.row != "and batch 512"
+    ]
+    said = ladder.read(setting, ladder.tabulate(setting, Results(plan, done)))
+    assert (
+        "After 3 epochs, stock has 82.0 % test accuracy (22.0 s of training); the 18 rows beside "
+        "it have 82.0 %." in said
+    )
+
+
 def test_columns_of_the_epochs_are_there_only_with_epochs():
     plain = [column.name for column in study.columns(ladder, FULL)]
     asked = [column.name for column in study.columns(ladder, Setting(epochs=5))]
