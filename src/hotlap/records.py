@@ -78,6 +78,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     cores: float | None = None  # burned by the command
     other_cores: float | None = None  # burned by everything else on the machine
+    stolen_cores: float | None = None  # of these, what a virtual machine's host gave to others
     memory_bytes: float | None = None
     read_bytes_per_second: float | None = None
     gpu_busy: float | None = None

@@ -91,9 +91,16 @@ def _readings(profile: Profile) -> dict[str, str]:
         "other programs on the GPU": wording.count(one.foreign_gpu_processes),
         "CPU cores used by the training": _cores(one.cores, of),
         "CPU cores used by others": _cores(one.other_cores, of),
+        "of these, kept by the host of this virtual machine": _stolen(one, of),
         "memory in use": wording.size(one.memory_bytes),
         "read from disk": wording.NOTHING if disk is None else f"{wording.size(disk)}/s",
     }
+
+
+def _stolen(one: Usage, of: str) -> str:
+    """Where there is any; elsewhere it would be a row about nothing."""
+    known = finite(one.stolen_cores)
+    return _cores(known, of) if known is not None and known >= 0.05 else wording.NOTHING
 
 
 def _cores(value: float | None, of: str) -> str:

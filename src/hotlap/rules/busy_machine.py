@@ -6,12 +6,17 @@ processes on the GPU, or a GPU that lowered its clock.
 
 ## Why it matters
 Times taken beside a busy neighbour say little about the program: they can be many times too long.
+In a virtual machine the neighbour may be another one: then no process here burns anything, and the
+finding says that the host took the cores.
 
 ## When it is wrong
-Helpers of the command that detached themselves count as others.
+Helpers of the command that detached themselves count as others. What a host takes is only seen
+where it says so (`st` in `top`); two machines that share the halves of a core slow each other down
+without it.
 
 ## What to do
-Measure again when the machine is quiet, or read the figures as an upper bound.
+Measure again when the machine is quiet, or read the figures as an upper bound. Against a host that
+takes cores helps a machine with cores of its own.
 """
 
 from __future__ import annotations
@@ -27,12 +32,21 @@ def crowded(others: float | None, cores: float) -> bool:
     return others is not None and others > max(0.5, cores / 3)
 
 
+def _burned(others: float, stolen: float, cores: float) -> list[str]:
+    """By whom; what comes to less than a tenth of the cores goes with the rest."""
+    kinds = {
+        f"other processes burned {others - stolen:.1f} of {cores:g} cores": others - stolen,
+        f"the host of this virtual machine kept {stolen:.1f} of {cores:g} cores from it": stolen,
+    }
+    return [fact for fact, burned in kinds.items() if burned >= cores / 10]
+
+
 def check(record: Record, verdict: Verdict) -> Finding | None:
     usage = record.usage
     cores = float(record.environment.get("cores") or 1)
     facts = []
     if usage.other_cores is not None and crowded(usage.other_cores, cores):
-        facts.append(f"other processes burned {usage.other_cores:.1f} of {cores:g} cores")
+        facts += _burned(usage.other_cores, usage.stolen_cores or 0.0, cores)
     if usage.foreign_gpu_processes is not None and usage.foreign_gpu_processes >= 1:
         facts.append(f"{usage.foreign_gpu_processes:.0f} foreign processes on the GPU")
     if usage.gpu_throttled_share is not None and usage.gpu_throttled_share > 0.3:

@@ -30,6 +30,7 @@ from hotlap.rules import profiled
 from hotlap.trials.raw import Raw
 from hotlap.trials.rows import counted, epoch_start, kept, starting, trained
 
+MACHINE = ("cores", "other_cores", "stolen_cores", "memory_bytes", "read_bytes_per_second")
 SLOWEST_COUNTS_FROM = 0.1  # of the step
 FEWEST_SIZES, SIZES_DIFFER_FROM = 10, 1.5  # steps, and times, from where their samples differ
 
@@ -283,10 +284,7 @@ def _usage(raw: Raw, samples: list[dict[str, Any]]) -> Usage:
 
     gpus = [gpu for sample in samples for gpu in _used_gpus(raw, sample)]
     return Usage(
-        **{
-            name: average([sample[name] for sample in samples])
-            for name in ("cores", "other_cores", "memory_bytes", "read_bytes_per_second")
-        },
+        **{name: average([sample.get(name) for sample in samples]) for name in MACHINE},
         gpu_busy=average([gpu["busy"] for gpu in gpus]),
         gpu_memory_bytes=average([gpu["memory_bytes"] for gpu in gpus]),
         gpu_clock_hertz=average([gpu["clock_hertz"] for gpu in gpus]),

@@ -24,6 +24,7 @@ class Telemetry:
         self._known: dict[int, psutil.Process] = {}
         self._burned: float | None = None  # by the command and all below it, until the last reading
         self._read: dict[int, int] = {}
+        self._stolen = stolen_seconds()
         self.samples: list[dict[str, Any]] = []
         self._thread = threading.Thread(target=self._run, name="hotlap-telemetry", daemon=True)
 
@@ -64,11 +65,13 @@ class Telemetry:
             self._read[process.pid] = disk
         burned = max(0.0, total - self._burned) if self._burned is not None else 0.0
         self._burned = total
-        whole = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)
+        whole = psutil.cpu_percent() / 100 * (psutil.cpu_count() or 1)  # with what was stolen
+        others = max(0.0, whole - burned / seconds)
         sample: dict[str, Any] = {
             "time": time.time(),
             "cores": burned / seconds,
-            "other_cores": max(0.0, whole - burned / seconds),
+            "other_cores": others,
+            "stolen_cores": self._stolen_since(seconds, others),
             "memory_bytes": memory,
             "machine_memory_bytes": psutil.virtual_memory().used,
             "read_bytes_per_second": read / seconds,
@@ -77,6 +80,12 @@ class Telemetry:
             sample["gpus"] = self._gpu.read(pids)
         return sample
 
+    def _stolen_since(self, seconds: float, most: float) -> float | None:
+        before, self._stolen = self._stolen, stolen_seconds()
+        if before is None or self._stolen is None:
+            return None
+        return min(most, max(0.0, self._stolen - before) / seconds)
+
     def _processes(self) -> list[psutil.Process]:
         try:
             root = self._known.setdefault(self._root, psutil.Process(self._root))
@@ -84,6 +93,12 @@ class Telemetry:
         except psutil.Error:
             return []
         return [self._known.setdefault(process.pid, process) for process in (root, *below)]
+
+
+def stolen_seconds() -> float | None:
+    """What a virtual machine was ready to compute and its host did not let it, of all cores."""
+    stolen: float | None = getattr(psutil.cpu_times(), "steal", None)
+    return stolen
 
 
 class Gpu:

@@ -129,6 +129,23 @@ def test_a_sample_of_a_process_is_its_own_burning_since_the_last():
     assert telemetry._sample(1.0)["cores"] >= 2.0
 
 
+@pytest.mark.parametrize(
+    ("steal", "stolen"),
+    [((5.0, 6.5), 0.75), ((6.5, 5.0), 0.0), ((5.0, 99.0), 1.0), ((None, None), None)],
+)
+def test_what_the_host_of_a_virtual_machine_keeps_is_part_of_what_others_burn(
+    monkeypatch, steal, stolen
+):
+    told = iter(steal)
+
+    def times():
+        return SimpleNamespace() if steal[0] is None else SimpleNamespace(steal=next(told))
+
+    monkeypatch.setattr("psutil.cpu_times", times)
+    telemetry = Telemetry(os.getpid(), gpu=Gpu(Nvml(), []))
+    assert telemetry._stolen_since(2.0, most=1.0) == stolen
+
+
 def test_a_process_that_is_gone_gives_no_processes():
     telemetry = Telemetry(2**22 + 1, gpu=Gpu(Nvml(), []))
     assert telemetry._processes() == []
