@@ -41,6 +41,9 @@ class Stream:
     def __eq__(self, other):
         return isinstance(other, Stream) and other.number == self.number
 
+    def __ne__(self, other):  # torch.Stream's: False also of what is none
+        return isinstance(other, Stream) and other.number != self.number
+
     def __hash__(self):
         return self.number
 

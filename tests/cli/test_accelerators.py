@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from scripted import SCRIPTS, Answer
 SIMULATED = SCRIPTS.parent / "accelerator"
 KERNEL = 1e-3  # of seconds, each: the host issues them much faster
 ENOUGH = ("--steps", "60", "--seconds", "4")
+pytestmark = pytest.mark.skipif(
+    tuple(map(int, version("torch").split(".")[:2])) < (2, 13),
+    reason="the device is written for the headers of torch 2.13 and later",
+)
 PHASES = ("input", "transfer", "forward", "backward", "optimizer", "other")
 
 

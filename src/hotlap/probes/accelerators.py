@@ -58,7 +58,12 @@ class Accelerator:
         if self.kind == CUDA:
             known: Callable[[], bool] = self._torch._C._cuda_isCurrentStreamCapturing
             return known
-        return getattr(self.module, "is_current_stream_capturing", None)
+        asked: Callable[[], bool] | None = None
+        with contextlib.suppress(Exception):  # later it is asked in the midst of the script
+            offered = self.module.is_current_stream_capturing
+            offered()
+            asked = offered
+        return asked
 
     def holds(self) -> Callable[[Any], bool]:
         """What says of a tensor whether it lies there: `is_cuda` is the cheapest to ask."""
@@ -92,16 +97,25 @@ class Accelerator:
     def described(self) -> dict[str, Any]:
         """Its part of a record's environment."""
         found: dict[str, Any] = {"device": str(self.device), "device_name": self.kind}
-        try:
-            properties = self.module.get_device_properties(self.device)
-            found["device_name"] = str(getattr(properties, "name", self.kind))
-            found["device_bytes"] = getattr(properties, "total_memory", None)
-            found["device_uuid"] = str(getattr(properties, "uuid", "")) or None
-            if self.kind == CUDA:
-                found["capability"] = [properties.major, properties.minor]
-                found["cudnn"] = self._torch.backends.cudnn.version()
-            found["devices"] = self.module.device_count()
-        except Exception:
-            if self.kind == CUDA:
-                raise  # the device is gone: the command failed
+        for told in (self._counted, self._properties):
+            try:
+                found.update(told())
+            except Exception:
+                if self.kind == CUDA:
+                    raise  # the device is gone: the command failed
+        return found
+
+    def _counted(self) -> dict[str, Any]:
+        return {"devices": self.module.device_count()}
+
+    def _properties(self) -> dict[str, Any]:
+        properties = self.module.get_device_properties(self.device)
+        found = {
+            "device_name": str(getattr(properties, "name", self.kind)),
+            "device_bytes": getattr(properties, "total_memory", None),
+            "device_uuid": str(getattr(properties, "uuid", "")) or None,
+        }
+        if self.kind == CUDA:
+            found["capability"] = [properties.major, properties.minor]
+            found["cudnn"] = self._torch.backends.cudnn.version()
         return found

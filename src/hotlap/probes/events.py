@@ -30,7 +30,8 @@ class Events:
 
     def __call__(self) -> Any:
         key = self._current(self._index)
-        if key != self._key:  # making a stream's object anew each time would be felt
+        # A torch.Stream answers False to `!= None` as well. Its object is kept: making one is felt.
+        if self._stream is None or key != self._key:
             self._key, self._stream = key, self._stream_of(self._device)
         return self.beside()
 

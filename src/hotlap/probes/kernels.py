@@ -26,8 +26,17 @@ MEMORY = "[memory]"
 MOST_EVENTS = 1_000_000  # read at once; torch.profiler itself takes about 2 kB for each
 PLENTY_OF_NODES = 20_000  # of autograd, with 10 to 30 events each: no further step is looked at
 _RUNTIMES = ("cuda", "hip")  # what the calls of their runtimes begin with
+_LAUNCHERS = (
+    "cu",
+    "hip",
+    "ur",
+    "ze",
+)  # and of all that give work to a device: the last two to XPUs
 _WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "Memcpy")
-_SYNCS = tuple(runtime + wait for runtime in _RUNTIMES for wait in _WAITS)
+_SYNCS = (
+    *(runtime + wait for runtime in _RUNTIMES for wait in _WAITS),
+    "hipMemcpyWithStream",  # its .item()
+)
 # What a compiled model runs as on a CPU: its kernels show up as no operation of their own.
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction")
 MODEL = ("forward", "gap", "backward")
@@ -339,9 +348,7 @@ def _device_side(
     phases: _Phases,
 ) -> dict[str, Any]:
     launched = {
-        correlation: start
-        for name, start, _, _, correlation in host
-        if name.startswith(("cu", "hip"))
+        correlation: start for name, start, _, _, correlation in host if name.startswith(_LAUNCHERS)
     }
     busy_by_phase: dict[str, float] = {}
     kernels = copies = 0.0

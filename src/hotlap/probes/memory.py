@@ -178,7 +178,9 @@ class MemoryProbe:
         reserved = peak = None
         if self._counters is not None:
             reserved = self._counters.max_memory_reserved(self._device)
-            kept = kept_by_graphs(_segments(self._counters), self._device.index or 0)
+            kept = 0
+            if self._device.type == "cuda":  # others have segments of their own kind, or none
+                kept = kept_by_graphs(_segments(self._counters), self._device.index or 0)
             peak = min(reserved, self._counters.max_memory_allocated(self._device) + kept)
         elif self._device is None:
             alone = process_peak()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -75,7 +76,10 @@ class Doors:
             wait = functools.partial(self._waiting, "torch.accelerator.synchronize()")
             self._replace(torch.accelerator, "synchronize", wait)
         if self._recorder.passes.events is not None:
-            self._replace(module.Event, "wait", self._joining)
+            with contextlib.suppress(
+                TypeError
+            ):  # of torch.mtia it is torch.Event: not to be changed
+                self._replace(module.Event, "wait", self._joining)
 
     def close(self) -> None:
         while self._undo:

@@ -72,7 +72,7 @@ class Timeline:
         now = self._clock()
         if self._event is None:
             self.marks.append((phase, now, None))
-        elif self._at_once and self._left and now - self.marks[-1][1] < MOMENT:
+        elif self._at_once and self._left and self.marks and now - self.marks[-1][1] < MOMENT:
             self.marks[-1] = (phase, *self.marks[-1][1:])
         else:
             self.marks.append((phase, now, self._of(phase)))
@@ -186,22 +186,36 @@ def split(marks: list[Mark]) -> list[dict[str, float]]:
 
 
 def name_gaps(names: list[str]) -> list[str]:
-    """Decides, looking back from each backward pass, what stood between the model and it."""
+    """Decides, looking back from each backward pass, what stood between the model and it.
+
+    Targets may be copied there, and gradients zeroed, before the loss is computed.
+    """
     has_model = FORWARD in names
-    before_backward = False
+    before_backward = straight = False  # straight: with no call of the model in between
     settled: list[str] = []
-    for name in reversed(names):
+    for name, after_model in zip(reversed(names), reversed(_after_model(names)), strict=True):
         if name == BACKWARD:
-            before_backward = True
+            before_backward = straight = True
+        elif name == FORWARD:
+            straight = False
         elif name == INPUT or (name == TRANSFER and not has_model):
-            before_backward = False  # zero_grad() may stand in between, a batch may not
+            before_backward = False  # a batch may not stand in between
         elif name == GAP and not before_backward:
             name = OTHER
-        elif name == OTHER and before_backward and not has_model:
+        elif name == OTHER and before_backward and (not has_model or (straight and after_model)):
             name = GAP
         settled.append(name)
     settled.reverse()
     return settled
+
+
+def _after_model(names: list[str]) -> list[bool]:
+    """Whether what was computed last before each is the model, on the batch of that moment."""
+    found, after = [], False
+    for name in names:
+        after = name == FORWARD or (after and name not in (BACKWARD, INPUT))
+        found.append(after)
+    return found
 
 
 def _total(segments: list[tuple[str, float]]) -> dict[str, float]:

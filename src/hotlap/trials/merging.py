@@ -192,9 +192,11 @@ def _phases(raw: Raw, step_seconds: float, kernels: Kernels | None) -> dict[str,
     loss = gap
     if kernels is not None and kernels.problem is None:
         # Between model and backward, torch's operators are the loss; the rest is the user's code.
+        # A device works on it long after the host has issued it.
         model = (sums.get("forward", 0.0) + sums.get("backward", 0.0)) / len(rows)
         usual = profiled.of_a_usual_step(kernels, model)
-        loss = min(gap, usual * kernels.operator_seconds.get("gap", 0.0) * len(rows))
+        issued = usual * kernels.operator_seconds.get("gap", 0.0)
+        loss = min(gap, max(issued, kernels.device_seconds.get("gap", 0.0)) * len(rows))
     sums["forward"] = sums.get("forward", 0.0) + loss
     sums["other"] = sums.get("other", 0.0) + gap - loss
     on_device = raw["environment"].get("device", "cpu") != "cpu"

@@ -26,6 +26,16 @@ class Event:
         return other.at - self.at
 
 
+class Stream(torch.Stream):
+    """As torch.xpu has them: `==` is written in Python, `!=` is torch.Stream's."""
+
+    def __eq__(self, other):
+        return isinstance(other, torch.Stream) and super().__eq__(other)
+
+    def __hash__(self):
+        return 0
+
+
 class Untimed(Event):
     def elapsed_time(self, other):
         raise NotImplementedError("this backend does not support event timing")
@@ -113,3 +123,42 @@ def test_whether_a_tensor_lies_there_is_asked_as_cheaply_as_it_can_be():
     own = SimpleNamespace(device=SimpleNamespace(type="npu"))
     stub = SimpleNamespace(Tensor=SimpleNamespace(), npu=None)
     assert Accelerator(stub, SimpleNamespace(type="npu")).holds()(own)
+
+
+@pytest.mark.parametrize("kind", [torch.Stream, Stream])
+def test_a_stream_that_denies_to_be_other_than_none_is_recorded_on(kind):
+    stream = kind(stream_id=0, device_index=0, device_type=12)
+    assert (stream != None) is False  # noqa: E711
+    recorded = []
+
+    class Recording(Event):
+        def record(self, on):
+            recorded.append(on)
+            self.at = 1.0
+
+    stub = offering(Event=Recording)
+    stub.xpu.current_stream = lambda device: stream
+    events = on(stub).events()
+    assert events is not None
+    events()
+    assert all(one is stream for one in recorded)
+
+
+def test_a_module_that_cannot_say_whether_it_is_capturing_is_not_asked_again():
+    asked = []
+
+    def fails():
+        asked.append(1)
+        raise RuntimeError("not initialised")
+
+    assert on(offering(is_current_stream_capturing=fails)).is_capturing() is None
+    assert on(offering()).is_capturing() is None
+    answers = on(offering(is_current_stream_capturing=lambda: False)).is_capturing()
+    assert answers is not None
+    assert answers() is False
+
+
+def test_devices_are_counted_where_nothing_else_is_told_of_them():
+    assert on(offering(device_count=lambda: 8)).described()["devices"] == 8
+    named = offering(get_device_properties=lambda device: SimpleNamespace(name="Max 1550"))
+    assert on(named).described()["device_name"] == "Max 1550"

@@ -221,19 +221,23 @@ def test_the_host_is_blocked_by_synchronising_and_not_by_launching():
             *ONE_STEP,
             host("cudaStreamSynchronize", 0.90, 0.95),
             host("cudaMemcpy", 0.95, 0.97),
+            host("hipMemcpyWithStream", 0.97, 0.98),
             host("cudaLaunchKernel", 0.30, 0.35),
         ],
         1,
     )
-    assert found["blocked_seconds"] == pytest.approx(0.07)
+    assert found["blocked_seconds"] == pytest.approx(0.08)
 
 
-def test_a_kernel_belongs_to_the_phase_that_launched_it_whenever_it_runs():
+@pytest.mark.parametrize(
+    "launch", ["cudaLaunchKernel", "hipLaunchKernel", "urEnqueueKernelLaunchExp"]
+)
+def test_a_kernel_belongs_to_the_phase_that_launched_it_whenever_it_runs(launch):
     found = summarize(
         [
             *ONE_STEP,
-            host("cudaLaunchKernel", 0.25, 0.26, correlation=1),
-            host("cudaLaunchKernel", 0.55, 0.56, correlation=2, thread=AUTOGRAD),
+            host(launch, 0.25, 0.26, correlation=1),
+            host(launch, 0.55, 0.56, correlation=2, thread=AUTOGRAD),
             device("sgemm", 0.60, 0.70, correlation=1),
             device("sgemm", 0.70, 0.90, correlation=2),
         ],

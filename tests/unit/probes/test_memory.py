@@ -189,6 +189,16 @@ def test_an_allocator_that_tells_of_no_segments_still_tells_its_peak():
     assert probe.finish()["peak_bytes"] == 7000
 
 
+def test_of_another_kind_no_segments_are_asked_for():
+    class Xpu(Cuda):
+        def memory_snapshot(self):
+            raise AttributeError("module 'torch._C' has no attribute '_xpu_memorySnapshot'")
+
+    stub = SimpleNamespace(xpu=Xpu(), Tensor=torch.Tensor)
+    probe = MemoryProbe(stub, Accelerator(stub, torch.device("xpu:0")), [], [])
+    assert probe.finish()["peak_bytes"] == 7000
+
+
 def test_state_is_found_however_it_is_nested(model):
     state = {
         "a": {"list": [torch.zeros(3), {"deep": torch.zeros(2)}], "step": 5},

@@ -123,6 +123,16 @@ def test_closing_puts_everything_back_exactly_as_it_was():
     assert snapshot(torch) == before
 
 
+def test_an_event_that_is_torchs_own_type_is_left_as_it_is():
+    stub, recorder, doors = make()
+    stub.cuda.Event = torch.Event  # as torch.mtia has it
+    before = snapshot(stub)
+    doors.open(recorder.ledger)
+    assert stub.Tensor.to is not before[0].get("to")  # all else is watched
+    doors.close()
+    assert snapshot(stub) == before
+
+
 def test_on_a_cpu_tensors_are_left_alone():
     torch, recorder, doors = make(device=None)
     before = snapshot(torch)

@@ -248,7 +248,16 @@ def test_a_gap_always_stands_before_a_backward_pass(names):
         ([FORWARD, GAP, INPUT], [FORWARD, OTHER, INPUT]),
         ([BACKWARD, OTHER, FORWARD, GAP], [BACKWARD, OTHER, FORWARD, OTHER]),
         # zero_grad() between the model and the backward pass.
-        ([FORWARD, GAP, OPTIMIZER, OTHER, BACKWARD], [FORWARD, GAP, OPTIMIZER, OTHER, BACKWARD]),
+        ([FORWARD, GAP, OPTIMIZER, OTHER, BACKWARD], [FORWARD, GAP, OPTIMIZER, GAP, BACKWARD]),
+        # The targets are copied when the model has run.
+        ([FORWARD, GAP, TRANSFER, OTHER, BACKWARD], [FORWARD, GAP, TRANSFER, GAP, BACKWARD]),
+        # Before the model, and between two calls of it, other things stand.
+        (
+            [TRANSFER, OTHER, FORWARD, GAP, OPTIMIZER, OTHER, FORWARD, GAP, BACKWARD],
+            [TRANSFER, OTHER, FORWARD, GAP, OPTIMIZER, OTHER, FORWARD, GAP, BACKWARD],
+        ),
+        # Two losses of one call of the model: what follows the first is on the way to the second.
+        ([FORWARD, GAP, BACKWARD, OTHER, BACKWARD], [FORWARD, GAP, BACKWARD, OTHER, BACKWARD]),
         # A batch between them: the model's output was not what is trained on.
         ([FORWARD, GAP, INPUT, OTHER, BACKWARD], [FORWARD, OTHER, INPUT, OTHER, BACKWARD]),
         # No known model: whatever stands between the batch and the backward pass.
@@ -336,6 +345,29 @@ def test_the_device_may_be_given_much_in_a_moment_after_a_copy_or_the_model(
     on_device.boundary()
     (stretch,) = split(on_device.marks)
     assert milliseconds(stretch) == {first: 10, between: 10, then: 10}
+
+
+@pytest.mark.parametrize("between", [TRANSFER, OPTIMIZER])
+def test_the_loss_is_the_loss_after_targets_are_copied_or_gradients_zeroed(
+    on_device, clock, between
+):
+    on_device.boundary()
+    for phase in (FORWARD, between, BACKWARD):
+        on_device.enter(phase)
+        on_device.leave(phase)
+        clock.pass_(1)
+    on_device.boundary()
+    (stretch,) = split(on_device.marks)
+    assert milliseconds(stretch) == {FORWARD: 10, between: 10, GAP: 20, BACKWARD: 10, OTHER: 10}
+
+
+def test_what_begins_when_the_marks_have_been_taken_away_has_none_to_share(on_device):
+    on_device.boundary()
+    on_device.enter(OPTIMIZER)
+    on_device.leave(OPTIMIZER)
+    on_device.clear()
+    on_device.enter(FORWARD)  # training that goes on while the interpreter ends
+    assert [phase for phase, _, _ in on_device.marks] == [FORWARD]
 
 
 def test_events_of_another_stream_are_waited_for_where_the_last_one_did_not():

@@ -175,6 +175,19 @@ def test_of_the_gap_only_what_torch_did_is_the_loss_where_kernels_say_so():
     assert record.phases["other"].share == pytest.approx(0.15)
 
 
+def test_the_loss_is_what_a_device_takes_for_it_however_soon_it_was_issued():
+    kernels = {
+        "steps": 3,
+        "operator_seconds": {"gap": 0.01},
+        "device_busy_seconds": 0.9,
+        "device_seconds": {"forward": 0.4, "gap": 0.15, "backward": 0.35},
+    }
+    split = {"forward": 0.4, "gap": 0.2, "backward": 0.4}
+    record = merged(raw(bare(1.0), watched(split, split), kernels=kernels))
+    assert record.phases["forward"].share == pytest.approx(0.55)
+    assert record.phases["other"].share == pytest.approx(0.05)  # it waited for the script
+
+
 @pytest.mark.parametrize(("busy", "loss"), [(None, 0.05), (0.1, 0.2)], ids=["CPU", "device"])
 def test_of_longer_steps_under_the_profiler_only_a_part_is_the_loss(busy, loss):
     kernels = {
