@@ -34,7 +34,7 @@ SCHEMA = 1
 FILE = "hotlap.toml"
 Settings = dict[str, Any]
 SEEN_BY_COMPILER = (
-    *("compile", "channels-last", "precision-bf16", "precision-fp16"),
+    *("compile", "memory-budget", "channels-last", "precision-bf16", "precision-fp16"),
     *("batch-size", "gradient-accumulation"),
 )
 

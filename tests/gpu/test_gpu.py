@@ -85,6 +85,15 @@ def test_copies_on_a_stream_of_their_own_take_nothing_of_the_step(
     assert seconds["transfer"] < 0.05 * step, seconds
 
 
+def test_a_long_loss_is_the_forward_passs(hotlap: Callable[..., Answer]) -> None:
+    """Its backward pass takes about as long again."""
+    result = profile(hotlap, "cuda_loss.py")
+    shares = {name: phase["share"] or 0.0 for name, phase in result["phases"].items()}
+    assert 0.3 < shares["forward"] < 0.65, shares
+    assert 0.3 < shares["backward"] < 0.65, shares
+    assert shares["other"] < 0.1, shares
+
+
 def test_a_trace_has_the_kernels_of_the_device_beside_the_phases(
     hotlap: Callable[..., Answer], tmp_path: Path
 ) -> None:

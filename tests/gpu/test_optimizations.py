@@ -61,6 +61,7 @@ ONE_BY_ONE: dict[str, dict[str, dict[str, Any]]] = {
     "channels-last": {"channels-last": {}},
     "compile": {"compile": {"mode": "default"}},
     "graphs": {"compile": {"mode": "reduce-overhead"}},
+    "memory-budget": {"compile": {}, "memory-budget": {"percent": 10}},
     "fused-optimizer": {"fused-optimizer": {}},
     "copies": {"pinned-memory": {}, "non-blocking-copy": {}},
     "prefetch": {"loader-workers": {"workers": 2}, "pinned-memory": {}, "device-prefetch": {}},
@@ -155,6 +156,14 @@ def test_blocks_that_are_computed_again_learn_the_same_in_less_memory(train: Cal
     assert run.told["losses"] == pytest.approx(plain["losses"], rel=1e-5)
     assert run.told["counted"] == 6
     assert run.told["peak"] < 0.5 * plain["peak"]
+
+
+def test_a_compiler_with_a_budget_keeps_less_and_drops_the_same(train: Callable) -> None:
+    plain = train({"compile": {}}, BLOCKS).told
+    run = train({"compile": {}, "memory-budget": {"percent": 10}}, BLOCKS)
+    assert run.done["memory-budget"] == {"status": "applied", "detail": "10 %"}
+    assert run.told["losses"] == pytest.approx(plain["losses"], rel=1e-3)
+    assert run.told["peak"] < 0.7 * plain["peak"]
 
 
 @pytest.mark.parametrize("more", [("precision-bf16", "channels-last"), ("precision-fp16",)])

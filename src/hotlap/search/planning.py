@@ -31,10 +31,18 @@ class Candidate:
     promise: float  # share of the step it could save, as the diagnosis sees it
     numerics: str
     first: bool  # the settings tried first, of those the optimization offers
+    needs: tuple[str, ...] = ()  # beside its NEEDS, for this script
 
     @property
     def label(self) -> str:
         return label(self.name, self.settings)
+
+    def on(self, recipe: Recipe) -> Recipe:
+        """The recipe with it, and with what it needs."""
+        for name in self.needs:
+            if name not in recipe.changes:
+                recipe = recipe.having(name, {})
+        return recipe.having(self.name, self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +99,17 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
                     promise=promise * 0.5**number,  # later settings are second thoughts
                     numerics=one.NUMERICS,
                     first=number == 0,
+                    needs=_needs(one, record),
                 )
             )
     candidates.sort(key=lambda candidate: -candidate.promise)
     return Plan(candidates=tuple(candidates), refused=tuple(refused))
+
+
+def _needs(one: Optimization, record: Record) -> tuple[str, ...]:
+    """What it needs where that depends on the script."""
+    found: tuple[str, ...] = getattr(one, "needs", lambda record: ())(record)
+    return found
 
 
 def _offered(one: Optimization, view: Record, record: Record) -> list[dict[str, Any]]:
@@ -109,6 +124,7 @@ MEMORY_PROMISE = {
     "precision-fp16": 0.2,
     "gradient-accumulation": 0.4,
     "activation-checkpointing": 0.4,
+    "memory-budget": 0.35,
     "compile": 0.1,
     "gradient-views": 0.1,
     "allocator": 0.05,
@@ -121,7 +137,7 @@ def _refusal(one: Optimization, record: Record, choice: Choice) -> tuple[str | N
         return "not named with --only", SKIPPED
     if one.NAME in choice.skip:
         return "left out with --skip", SKIPPED
-    needed = next((name for name in one.NEEDS if name in choice.skip), None)
+    needed = next((n for n in (*one.NEEDS, *_needs(one, record)) if n in choice.skip), None)
     if needed is not None:
         return f"needs {needed}, which is left out with --skip", SKIPPED
     if one.NUMERICS == "changes" and one.NAME not in choice.allow:

@@ -165,7 +165,7 @@ class Tuner:
                 return
             recipe = before
             for candidate in reversed(chosen):  # so that on a conflict the most promising stays
-                recipe = recipe.having(candidate.name, candidate.settings)
+                recipe = candidate.on(recipe)
             name = "everything promising" if not before else "everything promising now"
             trial = self._attempt(name, recipe, before)
             if trial.status == CHANGED:
@@ -196,7 +196,7 @@ class Tuner:
         ]:
             # Other settings of what is in the best come last: which is right depends on the rest.
             candidate = min(waiting, key=lambda one: one.name in self._best.changes)
-            recipe = self._best.having(candidate.name, candidate.settings)
+            recipe = candidate.on(self._best)
             gained = None
             if not self._book.count(recipe):  # else it was seen as part of something else
                 trial = self._attempt(candidate.label, recipe, self._best, of=candidate)

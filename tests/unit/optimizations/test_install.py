@@ -29,6 +29,7 @@ told["losses"] = losses
 REFUSED = {"allocator", "persistent-workers", "loader-prefetch"}
 REFUSED |= {"sample-cache", "uint8-transfer", "device-input"}  # these samples are just tensors
 REFUSED |= {"activation-checkpointing"}  # this model is not made of blocks
+REFUSED |= {"memory-budget"}  # nothing is compiled
 REFUSED |= {"exchange-bf16"}  # it trains in one process
 REFUSED |= set() if torch.cuda.is_available() else {"pinned-memory"}
 SILENT = {"device-prefetch", "non-blocking-copy"}  # nothing is pinned on a CPU
