@@ -295,6 +295,7 @@ def test_a_dry_run_says_what_would_be_tried_and_why_not_the_rest(
     ("options", "text"),
     [
         (("--only", "chanels-last"), "Did you mean channels-last?"),
+        (("--only", "compile, chanels-last"), "Did you mean channels-last?"),
         (("--skip", "nonsense"), "there is no such optimization"),
         (("--budget", "soon"), "say it like 10m, 90s or 1h30m"),
         (("--budget", "0s"), "must be positive"),

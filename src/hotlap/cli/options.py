@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -56,3 +56,9 @@ def number(option: str) -> Callable[[str], float]:
             raise UsageError(f"{option} is {text}; it must be a number.") from None
 
     return read
+
+
+def names(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Of an option that was given several times, or once with commas."""
+    parts = [[part.strip() for part in text.split(",")] for text in given or ()]
+    return tuple(name for one in parts for name in (list(filter(None, one)) or one[:1]))

@@ -18,6 +18,7 @@ from hotlap.cli.options import (
     InPlace,
     Json,
     Out,
+    names,
     number,
     whole,
 )
@@ -67,11 +68,11 @@ def tune(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="NAME", help="Try only this (again for more)."),
+        typer.Option("--only", metavar="NAME", help="Try only this (several: a,b)."),
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option("--skip", metavar="NAME", help="Leave this out (again for more)."),
+        typer.Option("--skip", metavar="NAME", help="Leave this out (several: a,b)."),
     ] = None,
     allow: Annotated[
         list[str] | None,
@@ -122,9 +123,9 @@ def tune(
                 command or [],
                 budget=seconds(budget),
                 steps_planned=steps_planned,
-                only=only or (),
-                skip=skip or (),
-                allow=allow or (),
+                only=names(only),
+                skip=names(skip),
+                allow=names(allow),
                 goal=goal,
                 resume=resume,
                 dry_run=dry_run,

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 
 import sample_tunings
 
-from hotlap.cli import tune
+from hotlap.cli import options, tune
 
 LIVE: Any = SimpleNamespace(paused=nullcontext)
 
@@ -35,3 +35,20 @@ def test_one_blank_line_stands_between_what_is_shown(
     shown = capsys.readouterr().out
     assert "\n\n\n" not in shown.partition(found.summary)[0]
     assert shown.count("speed-up (95 %)") == bool(rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (None, ()),
+        (["a", "b"], ("a", "b")),
+        (["a,b", "c"], ("a", "b", "c")),
+        (["a, b ,"], ("a", "b")),
+        ([""], ("",)),  # a word too few is no leave to try everything
+        ([" , "], ("",)),
+    ],
+)
+def test_names_come_with_commas_or_one_by_one(
+    given: list[str] | None, names: tuple[str, ...]
+) -> None:
+    assert options.names(given) == names
