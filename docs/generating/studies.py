@@ -20,6 +20,7 @@ from hotlap.studies.study import Results, Setting, Study, machines
 FOLDER = DOCS / "studies"
 RESULTS = ROOT / "bench" / "results"
 SECTIONS = ("What it shows", "How it is measured", "How to read it", "When it misleads")
+ANEW = "Intervals and sentences are computed from them anew; the file has those of its time."
 INTRO = """# Studies
 
 The classic experiments on training, ready to run: `hotlap study NAME`, see [study](../study.md).
@@ -71,7 +72,9 @@ def measured(file: Path, answer: Answer) -> tuple[str, list[tuple[Path, str]]]:
         for (path, _), picture in zip(pictures, answer.pictures, strict=True)
     ]
     where = f"[{file.name}](../../{file.relative_to(ROOT).as_posix()})"
-    whole = " ".join(filter(None, [f"Every run: {where} ({runs(answer)}).", lacking(answer)]))
+    whole = " ".join(
+        filter(None, [f"Every run: {where} ({runs(answer)}). {ANEW}", lacking(answer)])
+    )
     return "\n\n".join([markdown.render_answer(answer).strip(), *shown, whole]), pictures
 
 
@@ -108,7 +111,9 @@ def read_again(answer: Answer) -> Answer:
     study, asked, done = named(answer.study), setting(answer), counted(answer)
     place = {row.name: number for number, row in enumerate(answer.rows)}
     done.sort(key=lambda one: place[one.cell.row])  # cells were run in turns
-    results = Results([one.cell for one in done], done)
+    made = {one.cell.row for one in done}  # and of the others, which rows there would have been
+    missing = [one for one in study.plan(asked) if one.row in place and one.row not in made]
+    results = Results([*(one.cell for one in done), *missing], done)
     rows = tuple(study.tabulate(asked, results))
     said = study.read(asked, rows) + told(answer.cells, answer.machine["cores"])
     said += machines(answer.cells)

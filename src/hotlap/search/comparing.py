@@ -32,7 +32,7 @@ PRIOR_DEGREES = 3.0
 SHOWN = 0.975  # the upper end of a 95 % interval
 ACCEPTED = 0.993
 ACCEPTED_AGAIN = 0.9995  # of what gets more looks than others
-FROM_MEDIAN = 1.4826  # a standard deviation over the median distance from the middle
+COMPILES = 2.0  # times the fastest of the windows that follow, and more: not the machine's doing
 SURPRISE = 0.03  # what a gain may well differ by from what was promised
 
 
@@ -55,26 +55,32 @@ def peak(run: Run) -> float | None:
 
 def within(run: Run) -> float:
     """The standard error of the run's own mean, from its windows, as a share of it."""
-    if len(run.windows) < 3:
+    windows = _warm(run.windows)
+    if len(windows) < 3:
         return 0.0
-    return math.sqrt(stats.variance(run.windows) / len(run.windows)) / stats.mean(run.windows)
+    return math.sqrt(stats.variance(windows) / len(windows)) / stats.mean(windows)
 
 
 def wander(runs: Iterable[Run]) -> float:
     """How much the windows within these runs differ, as a standard deviation of their logs.
 
     A machine whose speed comes and goes shows it there, and a run that is over within one such
-    spell shows only that one. A few windows may be far off: a first one compiles.
+    spell shows only that one: what it may be off by is seen in the others.
     """
-    squares = [
-        _wander(run.windows) ** 2 for run in runs if len(run.windows) > 2 and min(run.windows) > 0
-    ]
-    return math.sqrt(stats.mean(squares)) if squares else 0.0
+    squares, degrees = 0.0, 0
+    for run in runs:
+        logs = [math.log(one) for one in _warm(run.windows) if one > 0]
+        if len(logs) > 1:
+            squares += stats.variance(logs) * (len(logs) - 1)
+            degrees += len(logs) - 1
+    return math.sqrt(squares / degrees) if degrees else 0.0
 
 
-def _wander(windows: Sequence[float]) -> float:
-    middle = stats.median(windows)
-    return FROM_MEDIAN * stats.median([abs(math.log(one / middle)) for one in windows])
+def _warm(windows: Sequence[float]) -> Sequence[float]:
+    """Without the first ones if they are far longer than all that follow: something compiled."""
+    while len(windows) > 1 and windows[0] > COMPILES * min(windows[1:]):
+        windows = windows[1:]
+    return windows
 
 
 @dataclass(frozen=True, kw_only=True)

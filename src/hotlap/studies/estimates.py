@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hotlap import stats
@@ -65,13 +65,24 @@ class Costs:
     def _spread(self, *rows: str) -> Spread:
         """Of runs; a larger one where one of these rows has only such that others disturbed.
 
-        Before there are second runs, a run is believed no better than the windows within it.
+        A row with a single run may have had it within a slow spell of the machine. That is believed
+        as far as windows of any row tell of such spells and second runs do not tell of them yet.
         """
         arms = list(self._runs.values())
         one, other = (self._runs.get(name, []) for name in (rows[0], rows[-1]))
-        seen = comparing.wander((*one, *other))
-        figure = replace(comparing.TIME, prior=max(comparing.PRIOR_SPREAD, seen))
-        return comparing.spread_between(arms, one, other, figure)
+        found = comparing.spread_between(arms, one, other)
+        if min(map(len, comparing.comparable(one, other))) > 1:
+            return found
+        known = sum(max(0, len(comparing.costs(runs)) - 1) for runs in arms)
+        within = max(found.deviation, self._wander())
+        squares = known * found.deviation**2 + comparing.PRIOR_DEGREES * within**2
+        degrees = known + comparing.PRIOR_DEGREES
+        return Spread(deviation=math.sqrt(squares / degrees), degrees=min(found.degrees, degrees))
+
+    def _wander(self) -> float:
+        """Of the machine, as the runs that count have seen it."""
+        arms = self._runs.values()
+        return comparing.wander(run for runs in arms for run in comparing.comparable(runs, runs)[0])
 
     @property
     def measured(self) -> list[str]:
