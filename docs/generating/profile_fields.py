@@ -113,8 +113,8 @@ FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     records.Usage: {
         "cores": "Cores the command's processes burned.",
         "other_cores": "Cores everything else on the machine burned.",
-        "stolen_cores": "Of these, what the host of a virtual machine kept from it. Null where the "
-        "system does not tell.",
+        "stolen_cores": "Of these, what the host of a virtual machine kept from it. 0 where it "
+        "does not tell, null in older records.",
         "memory_bytes": "Resident memory of the command's processes, added up.",
         "read_bytes_per_second": "Read from disk by the command's processes.",
         "gpu_busy": "The share of time in which a kernel ran, as NVML says.",

@@ -26,12 +26,8 @@ MEMORY = "[memory]"
 MOST_EVENTS = 1_000_000  # read at once; torch.profiler itself takes about 2 kB for each
 PLENTY_OF_NODES = 20_000  # of autograd, with 10 to 30 events each: no further step is looked at
 _RUNTIMES = ("cuda", "hip")  # what the calls of their runtimes begin with
-_LAUNCHERS = (
-    "cu",
-    "hip",
-    "ur",
-    "ze",
-)  # and of all that give work to a device: the last two to XPUs
+# And of all that give work to a device: the last two to XPUs.
+_LAUNCHERS = ("cuda", "cuLaunch", "cuMem", "cuGraph", "hip", "urEnqueue", "zeCommand")
 _WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "Memcpy")
 _SYNCS = (
     *(runtime + wait for runtime in _RUNTIMES for wait in _WAITS),

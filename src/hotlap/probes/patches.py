@@ -76,9 +76,8 @@ class Doors:
             wait = functools.partial(self._waiting, "torch.accelerator.synchronize()")
             self._replace(torch.accelerator, "synchronize", wait)
         if self._recorder.passes.events is not None:
-            with contextlib.suppress(
-                TypeError
-            ):  # of torch.mtia it is torch.Event: not to be changed
+            # That of torch.mtia is torch.Event, which cannot be changed; others may not wait.
+            with contextlib.suppress(TypeError, AttributeError):
                 self._replace(module.Event, "wait", self._joining)
 
     def close(self) -> None:

@@ -25,6 +25,9 @@ from hotlap import units
 from hotlap.records import Finding, Record, Verdict
 
 NAME = "busy-machine"
+PROCESSES, HOST = "other processes", "the host of this virtual machine"
+OF_ITS_OWN = "Measure again when it is quiet, or on a machine with cores of its own."
+DID = {PROCESSES: "burned", HOST: "took"}
 
 
 def crowded(others: float | None, cores: float) -> bool:
@@ -32,21 +35,26 @@ def crowded(others: float | None, cores: float) -> bool:
     return others is not None and others > max(0.5, cores / 3)
 
 
-def _burned(others: float, stolen: float, cores: float) -> list[str]:
-    """By whom; what comes to less than a tenth of the cores goes with the rest."""
-    kinds = {
-        f"other processes burned {others - stolen:.1f} of {cores:g} cores": others - stolen,
-        f"the host of this virtual machine kept {stolen:.1f} of {cores:g} cores from it": stolen,
-    }
-    return [fact for fact, burned in kinds.items() if burned >= cores / 10]
+def takers(others: float, stolen: float | None, cores: float) -> dict[str, float]:
+    """Who took the cores, and how many each; less than a tenth of them goes with the rest."""
+    stolen = stolen or 0.0
+    if stolen < cores / 10:
+        return {PROCESSES: others}
+    if others - stolen < cores / 10:
+        return {HOST: others}
+    return {PROCESSES: others - stolen, HOST: stolen}
 
 
 def check(record: Record, verdict: Verdict) -> Finding | None:
     usage = record.usage
     cores = float(record.environment.get("cores") or 1)
     facts = []
+    found: dict[str, float] = {}
     if usage.other_cores is not None and crowded(usage.other_cores, cores):
-        facts += _burned(usage.other_cores, usage.stolen_cores or 0.0, cores)
+        found = takers(usage.other_cores, usage.stolen_cores, cores)
+        facts += [
+            f"{who} {DID[who]} {taken:.1f} of {cores:g} cores" for who, taken in found.items()
+        ]
     if usage.foreign_gpu_processes is not None and usage.foreign_gpu_processes >= 1:
         facts.append(f"{usage.foreign_gpu_processes:.0f} foreign processes on the GPU")
     if usage.gpu_throttled_share is not None and usage.gpu_throttled_share > 0.3:
@@ -59,5 +67,5 @@ def check(record: Record, verdict: Verdict) -> Finding | None:
         rule=NAME,
         summary="The machine was busy with something else: these times are too long.",
         evidence="; ".join(facts),
-        advice="Measure again when it is quiet.",
+        advice=OF_ITS_OWN if list(found) == [HOST] else "Measure again when it is quiet.",
     )

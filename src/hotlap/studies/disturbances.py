@@ -15,7 +15,7 @@ import msgspec
 
 from hotlap import answers, stats, units
 from hotlap.answers import Done
-from hotlap.rules.busy_machine import crowded
+from hotlap.rules.busy_machine import crowded, takers
 from hotlap.search.book import MOST_REPEATS, OTHERS_DISTURB_FROM
 from hotlap.studies.study import number_of
 
@@ -24,10 +24,14 @@ REPEATS_SHARE = 1 / 3  # of the time that all cells took: so much at most is spe
 
 def by_others(one: Done) -> float | None:
     """Cores that others burned during it."""
+    return _mean(one, "other_cores")
+
+
+def _mean(one: Done, name: str) -> float | None:
     usage = one.figures.get("usage")
     if isinstance(usage, dict):
-        return number_of(usage, "other_cores")
-    seen = [number_of(each, "other_cores") for each in one.figures.get("telemetry") or ()]
+        return number_of(usage, name)
+    seen = [number_of(each, name) for each in one.figures.get("telemetry") or ()]
     known = [value for value in seen if value is not None]
     return stats.mean(known) if known else None
 
@@ -76,7 +80,13 @@ def sorted_out(first: Done, second: Done, cores: float) -> tuple[Done, Done]:
 
 
 def _burned(one: Done, cores: float) -> str:
-    return f"other processes burned {by_others(one) or 0.0:.1f} of {_cores(cores)}"
+    return f"{_who([one], cores)} took {by_others(one) or 0.0:.1f} of {_cores(cores)}"
+
+
+def _who(done: Sequence[Done], cores: float) -> str:
+    """Other processes, the host of a virtual machine, or both."""
+    found = [takers(by_others(one) or 0.0, _mean(one, "stolen_cores"), cores) for one in done]
+    return units.listed(sorted({who for one in found for who in one}))
 
 
 def _cores(cores: float) -> str:
@@ -88,20 +98,21 @@ def told(done: Sequence[Done], cores: float) -> str:
     repeated = sum(one.status == answers.SET_ASIDE for one in done)
     said = ""
     if repeated:
-        said = f" {units.plural(repeated, 'run')} that other processes disturbed "
-        said += f"{'was' if repeated == 1 else 'were'} repeated."
+        said = f" {units.plural(repeated, 'disturbed run')} {'was' if repeated == 1 else 'were'}"
+        said += " repeated."
     return said + busy([one for one in done if one.status != answers.SET_ASIDE], cores)
 
 
 def busy(done: Sequence[Done], cores: float) -> str:
     """A sentence where others took a good part of the machine; empty where they did not."""
-    others = [taken for one in done if (taken := by_others(one)) is not None]
-    disturbed = [taken for taken in others if crowded(taken, cores)]
+    known = [one for one in done if by_others(one) is not None]
+    disturbed = [one for one in known if crowded(by_others(one), cores)]
     if not disturbed:
         return ""
-    runs = f"{len(disturbed)} of {units.plural(len(others), 'run')}"
+    runs = f"{len(disturbed)} of {units.plural(len(known), 'run')}"
+    most = max(by_others(one) or 0.0 for one in disturbed)
     return (
-        f" The machine was busy: during {runs} other processes burned up to {max(disturbed):.1f} of"
+        f" The machine was busy: during {runs} {_who(disturbed, cores)} took up to {most:.1f} of"
         f" {_cores(cores)}, so some times are too long{_how_much(done)}"
     )
 

@@ -212,7 +212,10 @@ def not_applied(refused: Mapping[str, str]) -> str:
     return "; ".join(f"{name} was not applied: {why}" for name, why in refused.items())
 
 
-TOLD = ("cores", "other_cores", "memory_bytes", "machine_memory_bytes", "read_bytes_per_second")
+TOLD = (
+    *("cores", "other_cores", "stolen_cores"),
+    *("memory_bytes", "machine_memory_bytes", "read_bytes_per_second"),
+)
 
 
 def telemetry(outcome: Outcome) -> list[dict[str, float]]:
@@ -220,8 +223,7 @@ def telemetry(outcome: Outcome) -> list[dict[str, float]]:
     kept = []
     for sample in outcome.telemetry:
         one = {"seconds": sample["time"] - outcome.started}
-        for name in TOLD:
-            one[name] = sample[name]
+        one.update({name: sample[name] for name in TOLD if sample.get(name) is not None})
         gpus = sample.get("gpus") or [{}]
         for name in ("busy", "memory_bytes"):
             if gpus[0].get(name) is not None:

@@ -24,7 +24,7 @@ class Telemetry:
         self._known: dict[int, psutil.Process] = {}
         self._burned: float | None = None  # by the command and all below it, until the last reading
         self._read: dict[int, int] = {}
-        self._stolen = stolen_seconds()
+        self._stolen: float | None = None  # until the last reading
         self.samples: list[dict[str, Any]] = []
         self._thread = threading.Thread(target=self._run, name="hotlap-telemetry", daemon=True)
 
@@ -41,6 +41,7 @@ class Telemetry:
     def _run(self) -> None:
         before = time.perf_counter()
         psutil.cpu_percent()
+        self._stolen = stolen_seconds()
         while not self._stop.wait(INTERVAL_SECONDS):
             now = time.perf_counter()
             with contextlib.suppress(psutil.Error):

@@ -15,13 +15,13 @@ SAMPLE = records.load(Path(__file__).parents[1] / "data" / "profile-schema-1.jso
     ("others", "stolen", "said"),
     [
         (1.2, None, "other processes burned 1.2 of 2 cores"),
-        (1.2, 0.1, "other processes burned 1.1 of 2 cores"),
-        (1.2, 1.1, "the host of this virtual machine kept 1.1 of 2 cores from it"),
+        (1.2, 0.1, "other processes burned 1.2 of 2 cores"),
+        (1.2, 1.1, "the host of this virtual machine took 1.2 of 2 cores"),
         (
             1.2,
             0.7,
             "other processes burned 0.5 of 2 cores; "
-            "the host of this virtual machine kept 0.7 of 2 cores from it",
+            "the host of this virtual machine took 0.7 of 2 cores",
         ),
     ],
 )
@@ -32,3 +32,12 @@ def test_it_is_said_who_took_the_cores(others, stolen, said):
     found = busy_machine.check(record, SAMPLE.verdict)
     assert found is not None
     assert found.evidence == said
+    theirs = "or on a machine with cores of its own" in found.advice
+    assert theirs == said.startswith("the host")
+
+
+def test_what_is_told_adds_up_to_what_made_it_speak():
+    """A third of 64 cores: with a tenth taken off it would speak of less than it asks for."""
+    told = busy_machine.takers(22.0, 6.3, 64.0)
+    assert sum(told.values()) == 22.0
+    assert list(told) == [busy_machine.PROCESSES]

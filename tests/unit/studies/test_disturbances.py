@@ -21,9 +21,18 @@ def test_a_busy_machine_is_told_with_the_runs_it_disturbed():
     busy = ran(telemetry=[{"other_cores": 1.0}, {"other_cores": 2.0}, {"cores": 1.0}])
     assert disturbances.busy([quiet, ran()], cores=2) == ""
     said = disturbances.busy([quiet, busy, ran()], cores=2)
-    assert "during 1 of 2 runs other processes burned up to 1.5 of 2 cores" in said
+    assert "during 1 of 2 runs other processes took up to 1.5 of 2 cores" in said
     assert disturbances.busy([busy], cores=16) == ""
     assert "up to 1.5 of 1 core, so" in disturbances.busy([busy], cores=1)
+
+
+def test_cores_that_a_host_kept_are_not_blamed_on_processes():
+    kept = ran(telemetry=[{"other_cores": 1.2, "stolen_cores": 1.2}])
+    said = disturbances.busy([kept], cores=2)
+    assert "during 1 of 1 run the host of this virtual machine took up to 1.2 of 2 cores" in said
+    both = ran(usage={"other_cores": 1.6, "stolen_cores": 0.8})
+    said = disturbances.busy([kept, both], cores=2)
+    assert "other processes and the host of this virtual machine took up to 1.6 of 2 cores" in said
 
 
 def test_disturbed_is_what_others_burned_more_than_in_the_quietest():
@@ -103,16 +112,16 @@ def test_the_most_disturbed_run_is_repeated_in_the_end_and_the_quieter_one_count
     assert [row.number("seconds") for row in found.rows] == [1.0, 1.1, 1.9]
     assert [one.disturbed for one in found.done] == [False, False, True]
     (aside,) = found.aside
-    assert (aside.status, aside.reason) == (SET_ASIDE, "other processes burned 1.0 of 2 cores")
+    assert (aside.status, aside.reason) == (SET_ASIDE, "other processes took 1.0 of 2 cores")
     assert found.complete
     said = disturbances.told(found.cells, 2)
-    assert said.startswith(" 1 run that other processes disturbed was repeated. The machine was")
+    assert said.startswith(" 1 disturbed run was repeated. The machine was busy")
     assert "during 1 of 3 runs" in said  # the one that was set aside is not told again
 
 
 @pytest.mark.parametrize(
     ("second", "reason"),
-    [(1.5, "other processes burned 1.5 of 2 cores"), ("lost power", "failed: lost power")],
+    [(1.5, "other processes took 1.5 of 2 cores"), ("lost power", "failed: lost power")],
 )
 def test_a_repetition_that_is_no_better_is_set_aside_and_not_tried_again(second, reason):
     found = conducted(crowd := Crowd({"a": [0.0], "b": [1.0, second], "c": [0.0]}))

@@ -73,6 +73,13 @@ def gpu(busy):
     }
 
 
+def test_usage_has_what_a_host_kept_where_samples_tell():
+    kept = {**sample(100.5), "other_cores": 1.0, "stolen_cores": 0.75}
+    usage = merged(telemetry=[kept, {**kept, "time": 100.6, "stolen_cores": 0.25}]).usage
+    assert (usage.other_cores, usage.stolen_cores) == (1.0, 0.5)
+    assert merged(telemetry=[sample(100.5)]).usage.stolen_cores is None
+
+
 def test_usage_is_of_the_time_the_windows_were_open():
     telemetry = [sample(50.0, cores=9.0), sample(100.5, cores=2.0), sample(200.0, cores=9.0)]
     usage = merged(telemetry=telemetry).usage

@@ -143,7 +143,17 @@ def test_what_the_host_of_a_virtual_machine_keeps_is_part_of_what_others_burn(
 
     monkeypatch.setattr("psutil.cpu_times", times)
     telemetry = Telemetry(os.getpid(), gpu=Gpu(Nvml(), []))
+    assert telemetry._stolen_since(2.0, most=1.0) is None  # nothing to compare with yet
     assert telemetry._stolen_since(2.0, most=1.0) == stolen
+
+
+def test_a_sample_has_what_the_host_kept_since_the_last(monkeypatch):
+    told = iter((1.0, 1.5))
+    monkeypatch.setattr("hotlap.trials.telemetry.stolen_seconds", lambda: next(told))
+    monkeypatch.setattr("psutil.cpu_percent", lambda: 100.0)
+    telemetry = Telemetry(os.getpid(), gpu=Gpu(Nvml(), []))
+    assert telemetry._sample(1.0)["stolen_cores"] is None
+    assert telemetry._sample(1.0)["stolen_cores"] == 0.5
 
 
 def test_a_process_that_is_gone_gives_no_processes():
