@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from hotlap import answers  # noqa: E402
-from hotlap.trials.folder import RunFolder  # noqa: E402
+from hotlap import answers
+from hotlap.trials.folder import RunFolder
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ OPTION, CHOOSER = "activation_memory_budget", "choose_saved_values_set"
 # The compiler's cache knows a graph by its budget, not by what is kept beside it: so that no graph
 # that was made without this is taken from there, the budget is one that nobody else would write.
 OURS = 1e-9
-TORCHS_OWN = ("aten", "prim", "prims")
+TORCHS_OWN = ("aten", "prim", "prims", "_c10d_functional", "fsdp")
 NOTHING = "nothing is compiled"
 OWN = "the script has a budget of its own: {:.0f} %"
 UNKNOWN = "the compiler of this torch has no such budget, or has it in another way"
