@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +21,11 @@ class Ranks:
     rank: int = 0
     world: int = 1
     together: bool = False  # there is a process group, be it of one
+    # Up to torch 2.4 at least gloo's thread may be the last to let go of what it has summed, needs
+    # Python's lock for that, and is waited for by whoever ends the group, holding that lock.
+    _held: deque[torch.Tensor] = field(
+        default_factory=lambda: deque(maxlen=8), repr=False, compare=False
+    )
 
     @property
     def first(self) -> bool:
@@ -47,6 +53,7 @@ class Ranks:
     def summed(self, numbers: torch.Tensor) -> torch.Tensor:
         if self.together:
             distributed.all_reduce(numbers)
+            self._held.append(numbers)
         return numbers
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -64,6 +65,14 @@ def test_orders_of_processes_have_nothing_in_common():
     first, second = (set(sampler(one, list(range(10)), 0)) for one in TWO)
     assert not first & second
     assert len(first) == len(second) == 5
+
+
+def test_what_was_summed_last_outlives_the_thread_that_summed_it(monkeypatch):
+    """torch 2.4 waits for ever where that thread is the last to let go of it."""
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda numbers: None)
+    ranks = Ranks(device=torch.device("cpu"), together=True)
+    summed = [weakref.ref(ranks.summed(torch.ones(1))) for _ in range(12)]
+    assert [one() is not None for one in summed] == [False] * 4 + [True] * 8
 
 
 @pytest.mark.parametrize("source", ["loader", "device"])
