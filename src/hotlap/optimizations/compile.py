@@ -24,6 +24,11 @@ compiled models do not have. Where only a library does, it ends there: the first
 whose own gradient is taken, as for a gradient penalty, run uncompiled for that. A library that goes
 back twice through a call of another kind ends the training with torch's message.
 
+A model that reads a buffer and overwrites it in the same forward pass (a moving average that is
+subtracted, then updated) gets wrong gradients from torch's compiler, without a word: it computes
+again from what the buffer has become (pytorch#197039; seen with 2.4 and 2.13). BatchNorm does not
+read what it updates. The guard sees it where the losses show it.
+
 ## By hand
 One line after the model is built.
 """
