@@ -24,13 +24,11 @@ compiled models do not have. Where only a library does, it ends there: the first
 whose own gradient is taken, as for a gradient penalty, run uncompiled for that. A library that goes
 back twice through a call of another kind ends the training with torch's message.
 
-A model that reads a buffer and overwrites it in the same forward pass (a moving average that is
-subtracted, then updated) gets wrong gradients from torch's compiler, without a word: it computes
-again from what the buffer has become (pytorch#197039; seen with 2.4 and 2.13). BatchNorm does not
-read what it updates. The guard sees it where the losses show it.
-
 ## By hand
-One line after the model is built.
+One line after the model is built. A model that reads a buffer and overwrites it in the same forward
+pass (a moving average that is subtracted, then updated; BatchNorm does not read what it updates)
+gets wrong gradients from torch's compiler then, without a word: it computes again from what the
+buffer has become (pytorch#197039; seen with 2.4 and 2.13). hotlap has it keep what was read.
 """
 
 from __future__ import annotations
@@ -41,7 +39,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hotlap.data import nests
-from hotlap.optimizations import double_backward, functorch, module_hooks, reading
+from hotlap.optimizations import (
+    double_backward,
+    functorch,
+    imports,
+    module_hooks,
+    partition,
+    reading,
+)
 from hotlap.optimizations.roots import Way, unwrap
 from hotlap.probes.modules import DOOR
 
@@ -114,6 +119,7 @@ def install(training: Training, settings: dict[str, Any]) -> None:
             training.withdrawn(NAME, double_backward.WHY.format(""))
 
     double_backward.watch(training.torch, doubled)
+    imports.after(partition.MODULE, partition.mend)
 
     def wrap(module: Any, call: Call) -> Call:
         return _wrap(training, module, call, mode, compiled)

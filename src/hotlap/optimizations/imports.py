@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def after(name: str, act: Callable[[Any], None]) -> None:
+def after(name: str, act: Callable[[Any], object]) -> None:
     """`act` gets the module when it has been run; at once where that is so already."""
     module = sys.modules.get(name)
     if module is not None:
@@ -25,7 +25,7 @@ def after(name: str, act: Callable[[Any], None]) -> None:
 class _Waiting:
     """A meta path finder that finds what the others find, until its module has been run."""
 
-    def __init__(self, name: str, act: Callable[[Any], None]) -> None:
+    def __init__(self, name: str, act: Callable[[Any], object]) -> None:
         self._name = name
         self._act = act
         self._busy = False

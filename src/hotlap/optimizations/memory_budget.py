@@ -7,10 +7,11 @@ first: activation functions and norms before convolutions and matrix products. I
 script compiles, and for `compile`, which stands beside it in a recipe where the script compiles
 nothing.
 
-Random numbers are not drawn again. By itself torch does that up to version 2.13 at least
-(pytorch#190758): where dropout, or noise drawn in place, is over the budget, the backward pass goes
-through other random numbers than the forward pass, and what is learned is wrong without a word.
-Here what was drawn is always kept, and so is what operations return that are not torch's own.
+What would not be the same the second time is always kept. By itself torch, up to version 2.13 at
+least, computes such things again, and what is learned is wrong without a word: random numbers of
+dropout or of noise drawn in place (pytorch#190758), what operations give that are not torch's own,
+and what was read of a buffer or an input that the forward pass itself overwrites, as a balancing
+bias or a memory of the segment before (pytorch#197039).
 
 ## Why it helps
 Of most models the activations take the larger part of the memory, and much of them costs little to
@@ -27,19 +28,21 @@ Checkpointing takes less memory and more time. Parts that are not compiled keep 
 so do backends that do not split a graph as torch's own does. Compiling takes memory of the process
 itself: on a CPU a small model has nothing to gain.
 
+A batch or a buffer that the script writes to between the forward and the backward pass is what the
+backward pass computes from: torch ends the training ("modified by an inplace operation"), unless it
+is written to behind torch's back, as through a NumPy array that shares its memory.
+
 ## By hand
-One line before the model is compiled. It draws random numbers again: look for dropout first.
+One line before the model is compiled. It draws random numbers again, and reads overwritten buffers
+as they have become: look for both first.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 import sys
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from hotlap.optimizations import compile, imports, reading
+from hotlap.optimizations import compile, imports, partition, reading
 
 if TYPE_CHECKING:
     from hotlap.optimizations.training import Training
@@ -53,15 +56,11 @@ SETTINGS: dict[str, Any] = {"percent": int}
 REQUIRED = ("percent",)
 UP_TO = {"percent": 99}
 TRIED = (50, 25, 10)
-PARTITIONER = "torch._functorch.partitioners"
-OPTION, CHOOSER = "activation_memory_budget", "choose_saved_values_set"
-# The compiler's cache knows a graph by its budget, not by what is kept beside it: so that no graph
-# that was made without this is taken from there, the budget is one that nobody else would write.
-OURS = 1e-9
-TORCHS_OWN = ("aten", "prim", "prims", "_c10d_functional", "fsdp")
 NOTHING = "nothing is compiled"
+NO_GRAPH = "what is compiled has no backward pass, or one that its backend makes another way"
 OWN = "the script has a budget of its own: {:.0f} %"
 UNKNOWN = "the compiler of this torch has no such budget, or has it in another way"
+FAILED = "torch keeps no such budget for one of its graphs: {}: {}"
 
 
 def refusal(record: Record) -> str | None:
@@ -82,134 +81,77 @@ def candidates(record: Record) -> list[dict[str, Any]]:
 
 def by_hand(settings: dict[str, Any]) -> str:
     share = settings.get("percent", TRIED[0]) / 100
-    return f"torch._functorch.config.{OPTION} = {share:g}  # before the model is compiled"
+    return f"torch._functorch.config.{partition.OPTION} = {share:g}  # before it is compiled"
 
 
 def install(training: Training, settings: dict[str, Any]) -> None:
     budget = _Budget(training, settings.get("percent", TRIED[0]))
-    imports.after(PARTITIONER, budget.arrived)
+    imports.after(partition.MODULE, budget.arrived)
     training.after_step(budget.look)
+
+
+_given: set[float] = {partition.marked(partition.ALL)}  # what stands there is not the script's
 
 
 class _Budget:
     def __init__(self, training: Training, percent: int) -> None:
         self._training = training
         self._detail = f"{percent} %"
-        self._value = percent / 100 + OURS
+        self._share = percent / 100
         self._config: Any = None
         self._settled = False
 
     def arrived(self, partitioners: Any) -> None:
-        """The compiler is there, and has not compiled anything yet."""
-        config, plain = getattr(partitioners, "config", None), getattr(partitioners, CHOOSER, None)
-        if plain is None or not hasattr(config, OPTION):
+        """The compiler is there; what it has compiled before stays as it is."""
+        if not partition.mend(partitioners):
             self._refuse(UNKNOWN)
-        elif getattr(config, OPTION) != 1.0:
-            self._refuse(OWN.format(100 * getattr(config, OPTION)))
-        else:
-            self._config = config
-            setattr(config, OPTION, self._value)
-            setattr(partitioners, CHOOSER, _keeping_what_was_drawn(plain))
+            return
+        now = getattr(partitioners.config, partition.OPTION)
+        if now not in _given:
+            self._refuse(OWN.format(100 * now))
+            return
+        self._config = partitioners.config
+        _given.add(partition.marked(self._share))
+        partition.take(self._config, self._share)
+        partition.listen(self._split)
 
     def _refuse(self, why: str) -> None:
         self._settled = True
         self._training.withdrawn(NAME, why)
 
+    def _split(self, budget: float, problem: Exception | None) -> None:
+        """A graph with a backward pass has been split, in whatever thread."""
+        if budget not in _given:
+            self._training.refused(NAME, OWN.format(100 * budget))
+        elif budget != partition.marked(self._share):
+            return  # another recipe's
+        elif problem is not None:
+            why = str(problem).partition("\n")[0]
+            self._training.refused(NAME, FAILED.format(type(problem).__name__, why))
+        else:
+            self._training.applied(NAME, self._detail)
+        self._settled = True
+
     def look(self) -> None:
-        """After a step: what trains has been compiled by then, if it is not compiled later."""
+        """After a step in which no graph has been split so far."""
         if self._settled:
             return
-        now = self._value if self._config is None else getattr(self._config, OPTION)
-        if now != self._value:
-            self._refuse(OWN.format(100 * now))
-        elif self._config is not None and _has_compiled():
+        ours = self._config is not None and self._is_there()
+        if self._config is not None and not ours:
+            now = getattr(self._config, partition.OPTION)
+            self._training.refused(NAME, OWN.format(100 * now))
+        elif ours and _counted("autograd_cache_hit"):
             self._settled = True
             self._training.applied(NAME, self._detail)
         else:
-            self._training.refused(NAME, NOTHING)
+            self._training.refused(NAME, NO_GRAPH if _counted("ok") else NOTHING)
+
+    def _is_there(self) -> bool:
+        return bool(getattr(self._config, partition.OPTION) == partition.marked(self._share))
 
 
-def _has_compiled() -> bool:
-    """Whether a graph has gone through the part of torch's compiler that the budget is for."""
+def _counted(what: str) -> bool:
+    """Graphs that went through the part of torch's compiler that the budget is for."""
     utilities = sys.modules.get("torch._dynamo.utils")
     counters = getattr(utilities, "counters", {})
-    return bool(counters and counters["aot_autograd"]["ok"])
-
-
-# Random numbers ------------------------------------------------------------------------------
-
-
-def _keeping_what_was_drawn(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """What is kept for the backward pass, and beside it what would be drawn again there."""
-
-    @functools.wraps(plain)
-    def choose(graph: Any, nodes: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        kept = list(plain(graph, nodes, *args, **kwargs))
-        return [*kept, *_drawn_again(graph, nodes, set(kept))]
-
-    return choose
-
-
-def _drawn_again(graph: Any, nodes: Any, kept: set[Any]) -> Iterator[Any]:
-    """What draws, of all that the backward pass would compute again from what is kept.
-
-    What only the backward pass draws is drawn once, and there.
-    """
-    backward = nodes.required_bw_nodes
-    asked = [given for node in graph.nodes if node in backward for given in node.all_input_nodes]
-    seen = set(kept)
-    while asked:
-        node = asked.pop()
-        if node in seen or node in backward:
-            continue
-        seen.add(node)
-        if nodes.is_required_fw(node) and _may_draw(graph, node):
-            yield from (one for one in _parts(node) if one not in kept)
-        else:
-            asked += node.all_input_nodes
-
-
-def _parts(node: Any) -> Iterator[Any]:
-    """What can be kept: no tuple, but all that is taken from it."""
-    taken = [user for user in node.users if user.target is operator.getitem]
-    if not taken:
-        yield node
-    for one in taken:
-        yield from _parts(one)
-
-
-def _may_draw(graph: Any, node: Any) -> bool:
-    """Whether it may give something else when it runs again."""
-    if node.op != "call_function" or node.target is operator.getitem:
-        return False
-    if hasattr(node.target, "_schema"):
-        return _draws(node.target) and not _drops_nothing(node)
-    # An operation on others: on one that writes into what it is given, or on graphs, which stand
-    # in the module beside this one.
-    inside = (_graph(graph, one) for one in node.all_input_nodes)
-    return any(_draws(one) for one in node.args if hasattr(one, "_schema")) or any(
-        _may_draw(inner, one) for inner in inside if inner for one in inner.nodes
-    )
-
-
-def _draws(operation: Any) -> bool:
-    import torch
-
-    if operation._schema.name.partition("::")[0] not in TORCHS_OWN:
-        return True  # nobody can tell
-    return torch.Tag.nondeterministic_seeded in operation.tags
-
-
-def _graph(graph: Any, node: Any) -> Any:
-    """The graph that an attribute of the module around this one is of, if it is of one."""
-    named = graph.owning_module is not None and node.op == "get_attr"
-    return (
-        getattr(getattr(graph.owning_module, node.target, None), "graph", None) if named else None
-    )
-
-
-def _drops_nothing(node: Any) -> bool:
-    """Attention with dropout that is off."""
-    names = [argument.name for argument in node.target._schema.arguments]
-    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    return "dropout_p" in names and given.get("dropout_p", 0.0) == 0.0
+    return bool(counters and counters["aot_autograd"][what])

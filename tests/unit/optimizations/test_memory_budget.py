@@ -5,10 +5,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import torch
 
 from hotlap import records
-from hotlap.optimizations import memory_budget, named
+from hotlap.optimizations import named
 from hotlap.recipes import Recipe
 from hotlap.rules.verdict import judge
 from hotlap.search.planning import Choice, plan
@@ -75,81 +74,6 @@ def test_less_is_kept_and_the_losses_are_the_same(train, script):
     for run in (half, little):
         assert run.told["losses"] == pytest.approx(usual.told["losses"], rel=1e-5)
     assert half.done["memory-budget"] == {"status": "applied", "detail": "50 %"}
-
-
-DRAWN = """
-from torch.nn.functional import dropout
-
-@torch.library.custom_op("hotlap_tests::noise", mutates_args=())
-def noise(x: torch.Tensor) -> torch.Tensor:
-    return torch.randn_like(x)
-
-noise.register_fake(torch.empty_like)
-
-@torch.library.custom_op("hotlap_tests::filled", mutates_args=("x",))
-def filled(x: torch.Tensor) -> None:
-    x.normal_()
-
-def drawn_into(x):
-    made = torch.empty_like(x)
-    filled(made)
-    return made
-
-WAYS = {
-    "dropout": lambda x: dropout(torch.ones_like(x), 0.5),
-    "rand_like": torch.rand_like,
-    "randn": lambda x: torch.randn(x.shape),
-    "bernoulli_": lambda x: torch.empty_like(x).bernoulli_(0.5),
-    "normal_": lambda x: torch.empty_like(x).normal_(),
-    "randperm": lambda x: torch.randperm(x.shape[1]).float().expand_as(x),
-    "multinomial": lambda x: torch.multinomial(torch.ones_like(x), x.shape[1]).float(),
-    "attention": lambda x: nn.functional.scaled_dot_product_attention(
-        *(x.view(4, 4, 64, 16),) * 3, dropout_p=0.5).view_as(x),
-    "somebody's own": lambda x: noise(x.detach()),
-    "somebody's own, in place": lambda x: drawn_into(x.detach()),
-}
-told["same"] = {}
-for name, draw in WAYS.items():
-    torch._dynamo.reset()
-    layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
-
-    def forward(x, scale):  # in proportion to scale, whose gradient times itself it is thereby
-        for layer in layers:
-            x = layer(x).sin() * draw(x).sin().exp()
-        return (x.sin().cos() + 2) * draw(x).cos().exp() * scale
-
-    scale = torch.full((256, 64), 1.5, requires_grad=True)
-    made = torch.compile(forward)(torch.randn(256, 64), scale)
-    made.sum().backward()
-    told["same"][name] = torch.allclose(scale.grad * 1.5, made.detach(), rtol=1e-4)
-"""
-
-
-@pytest.mark.parametrize("percent", [50, 1])
-def test_random_numbers_are_not_drawn_again(train, percent):
-    """torch 2.13 by itself draws again for most of these ways."""
-    told = train(recipe(percent), COMPILED + DRAWN).told
-    assert told["same"] == dict.fromkeys(told["same"], True)
-    assert len(told["same"]) == 10
-
-
-def test_operations_that_may_draw_are_told_from_those_that_do_not():
-    rand, flash = torch.ops.aten.rand_like.default, "_scaled_dot_product_flash_attention_for_cpu"
-    flash = getattr(torch.ops.aten, flash).default
-    inner = torch.fx.Graph()
-    inner.call_function(rand, (inner.placeholder("x"),))
-    graph = torch.fx.Graph(torch.nn.Module())
-    graph.owning_module.body = torch.fx.GraphModule({}, inner)
-    x, body = graph.placeholder("x"), graph.get_attr("body")
-    made = {
-        "rand": graph.call_function(rand, (x,)),
-        "sin": graph.call_function(torch.ops.aten.sin.default, (x,)),
-        "dropping": graph.call_function(flash, (x, x, x, 0.5)),
-        "attention": graph.call_function(flash, (x, x, x)),
-        "inside": graph.call_function(map, (body, x)),  # as a higher-order one
-    }
-    draws = {name for name, node in made.items() if memory_budget._may_draw(graph, node)}
-    assert draws == {"rand", "dropping", "inside"}
 
 
 def test_where_nothing_is_compiled_it_is_refused(train):
