@@ -33,8 +33,9 @@ else:
 SCHEMA = 1
 FILE = "hotlap.toml"
 Settings = dict[str, Any]
+COMPILED = ("compile", "memory-budget")  # the second one is where the script compiles, too
 SEEN_BY_COMPILER = (
-    *("compile", "memory-budget", "channels-last", "precision-bf16", "precision-fp16"),
+    *(*COMPILED, "channels-last", "precision-bf16", "precision-fp16"),
     *("batch-size", "gradient-accumulation"),
 )
 
@@ -61,7 +62,7 @@ class Recipe:
     @property
     def compiled(self) -> str:
         """What the compiler's cache knows this recipe by; empty where nothing is compiled."""
-        if "compile" not in self.changes:
+        if not any(name in self.changes for name in COMPILED):
             return ""
         parts = {name: self.changes[name] for name in SEEN_BY_COMPILER if name in self.changes}
         return json.dumps(parts, sort_keys=True)

@@ -284,11 +284,24 @@ def test_a_dry_run_says_what_would_be_tried_and_why_not_the_rest(
     planned = [one for one in tuned.result["trials"] if one["name"].startswith("loader-workers ")]
     assert planned
     assert all("would be tried" in one["reason"] for one in planned)
+    assert all(one["reason"].endswith(" of the step") for one in planned)
     assert tuned.row("tf32")["status"] == "not applicable"
     assert tuned.row("tf32")["reason"] == "training runs on the CPU"
     assert "--allow batch-size" in tuned.row("batch-size")["reason"]
     assert tuned.result["winner"] is None
     assert not list(folder.iterdir())
+
+
+def test_a_dry_run_for_memory_speaks_of_memory_and_of_what_comes_along(
+    tune: Callable[..., Tuned],
+) -> None:
+    options = ("--dry-run", "--goal", "memory", "--only", "memory-budget,compile")
+    tuned = tune("tunable_storage.py", *options)
+    assert tuned.code == 0, tuned.errors
+    row = tuned.row("memory-budget 50")
+    assert row["reason"] == "would be tried with compile, could save up to 35 % of the memory"
+    assert tuned.row("memory-budget 10")["reason"] == row["reason"]
+    assert list(row["recipe"]) == ["memory-budget", "compile"]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,8 @@ def test_the_compilers_cache_is_known_by_what_the_compiler_sees():
     assert RECIPE.having("channels-last", {}).compiled != RECIPE.compiled
     assert RECIPE.having("compile", {"mode": "default"}).compiled != RECIPE.compiled
     assert RECIPE.without("precision-bf16").compiled != RECIPE.compiled
+    budgets = [Recipe.of({"memory-budget": {"percent": percent}}) for percent in (50, 25)]
+    assert "" != budgets[0].compiled != budgets[1].compiled, "where the script compiles"
 
 
 def test_having_one_brings_what_it_needs_and_drives_out_what_it_cannot_stand():

@@ -26,7 +26,7 @@ from hotlap.reports import html
 from hotlap.rules import WITH_ANY_FIGURE, busy_machine
 from hotlap.search import comparing
 from hotlap.search.book import Request
-from hotlap.search.planning import Choice, Plan, plan
+from hotlap.search.planning import Candidate, Choice, Plan, plan
 from hotlap.search.tuner import Found, Tuner
 from hotlap.settings import Limits
 from hotlap.trials import scratch
@@ -190,13 +190,20 @@ def _planned(found: Found, choices: Plan) -> Found:
     rows = [
         Trial(
             name=candidate.label,
-            recipe={candidate.name: candidate.settings},
+            recipe=dict(candidate.on(Recipe()).changes),
             status=tunings.SKIPPED,
-            reason=f"would be tried, could save up to {units.share(candidate.promise)} of the step",
+            reason=_what_it_could_save(candidate),
         )
         for candidate in choices.candidates
     ]
     return replace(found, trials=[*rows, *choices.refused])
+
+
+def _what_it_could_save(candidate: Candidate) -> str:
+    others = [name for name in candidate.on(Recipe()).changes if name != candidate.name]
+    tried = f"would be tried with {units.listed(others)}" if others else "would be tried"
+    of = "memory" if candidate.of_memory else "step"
+    return f"{tried}, could save up to {units.share(candidate.could_save)} of the {of}"
 
 
 def _conclude(

@@ -28,9 +28,11 @@ def label(name: str, settings: dict[str, Any]) -> str:
 class Candidate:
     name: str
     settings: dict[str, Any]
-    promise: float  # share of the step it could save, as the diagnosis sees it
+    promise: float  # share it could save, as the diagnosis sees it; of later settings, less likely
     numerics: str
     first: bool  # the settings tried first, of those the optimization offers
+    could_save: float  # what is promised for the settings tried first
+    of_memory: bool = False  # or else of the time of a step
     needs: tuple[str, ...] = ()  # beside its NEEDS, for this script
 
     @property
@@ -79,8 +81,8 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
             refused.append(Trial(name=one.NAME, recipe={}, status=status, reason=reason))
             continue
         promise = max(0.0, one.promise(now, verdict))
-        if choice.goal == "memory":
-            promise = max(promise, MEMORY_PROMISE.get(one.NAME, 0.0))
+        less = MEMORY_PROMISE.get(one.NAME, 0.0) if choice.goal == "memory" else 0.0
+        of_memory, promise = less > promise, max(promise, less)
         if promise < WORTH_TRYING and one.NAME not in choice.only + choice.allow:
             refused.append(
                 Trial(
@@ -99,6 +101,8 @@ def plan(record: Record, verdict: Verdict, choice: Choice, *, latest: Record | N
                     promise=promise * 0.5**number,  # later settings are second thoughts
                     numerics=one.NUMERICS,
                     first=number == 0,
+                    could_save=promise,
+                    of_memory=of_memory,
                     needs=_needs(one, record),
                 )
             )

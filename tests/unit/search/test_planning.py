@@ -15,6 +15,7 @@ def candidates(**promises: float) -> list[Candidate]:
             promise=promise,
             numerics=optimizations.named(name).NUMERICS,
             first=True,
+            could_save=promise,
         )
         for name, promise in sorted(named.items(), key=lambda one: -one[1])
     ]
