@@ -3,6 +3,11 @@
 Each case stands beside the same one without the compiler.
 """
 
+import copy
+import json
+import textwrap
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -101,6 +106,9 @@ def test_operations_that_may_draw_are_told_from_those_that_do_not():
 # Inputs that are overwritten -----------------------------------------------------------------
 
 OVERWRITTEN = """
+from importlib.util import find_spec
+if find_spec("torch._functorch._aot_autograd.descriptors") is None:  # as in torch 2.4
+    BACKEND = "inductor"  # others have the graph's caller write, and nothing tells of it
 D = 32
 
 class Writes(nn.Module):
@@ -174,6 +182,27 @@ class Normed(Writes):  # by its largest singular value, as a power iteration fin
     def write(self, x):
         pass
 
+class Ignoring(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, held):
+        factor = held.cos().exp()
+        ctx.save_for_backward(factor)
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return ctx.saved_tensors[0].sin().expand(64, 2, D), None
+
+class OfNoGradient(Writes):  # the backward pass answers what comes of no gradient
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.ones(64, 2, D))
+    def read(self, h):
+        return h
+    def forward(self, x):
+        shift = Ignoring.apply(self.shift, self.held).sum(1)
+        return super().forward(x) + shift
+
 def gradients(model, call):
     torch.manual_seed(1)
     for _ in range(2):
@@ -181,7 +210,7 @@ def gradients(model, call):
     made.sum().backward()
     return [one.grad for one in model.parameters()]
 
-CASES = [Centred, Scaled, OfAView, Given, Chosen, Before, Codes, Normed]
+CASES = [Centred, Scaled, OfAView, Given, Chosen, Before, Codes, Normed, OfNoGradient]
 told["wrong"] = {}
 for case in CASES:
     torch._dynamo.reset()
@@ -212,5 +241,134 @@ def test_torch_by_itself_gets_it_wrong(train):
     script = "import torch._functorch.config as config\nconfig.activation_memory_budget = {}\n"
     usual = train({}, COMPILED + OVERWRITTEN).told["wrong"]
     little = train({}, COMPILED + script.format(0.01) + OVERWRITTEN).told["wrong"]
-    assert usual, "compile's page says so"
-    assert len(little) > 5
+    assert "Centred" in usual, "compile's page says so"
+    assert len(little) > len(usual)
+
+
+def test_what_was_read_is_kept_where_hotlap_compiles(in_python):
+    """With torch's own compiler, in a process that starts as a script does."""
+    script = """
+        import copy, json, os, warnings
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("compiled")
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # else each of them imports torch as well
+        warnings.simplefilter("default")  # torch warns of itself when it imports its compiler
+        from pathlib import Path
+        import torch
+        from hotlap.optimizations.install import install
+        training = install(torch, Path("trial"), {"recipe": {"compile": {}}})
+        from torch import nn
+
+        class Centred(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(16, 16)
+                self.register_buffer("mean", torch.linspace(0.5, 1.5, 16))
+
+            def forward(self, x):
+                h = (self.layer(x) - self.mean).sin().square()
+                with torch.no_grad():
+                    self.mean.mul_(-3)
+                return h
+
+        model = Centred()
+        again = copy.deepcopy(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x = torch.randn(8, 16)
+        model(x).sum().backward()
+        again(x).sum().backward()  # no optimizer has it: it is not compiled
+        found, right = model.layer.weight.grad, again.layer.weight.grad
+        print(json.dumps({
+            "compiled": torch._dynamo.utils.counters["aot_autograd"]["ok"],
+            "differs by": ((found - right).abs().max() / right.abs().max()).item(),
+        }))
+    """
+    told = json.loads(in_python(script))
+    assert told["compiled"] == 1
+    assert told["differs by"] < 1e-5
+
+
+# Where torch knows better --------------------------------------------------------------------
+
+KEPT = """
+from torch.utils.checkpoint import checkpoint
+
+def nodes(node, seen):
+    if node is not None and node not in seen:
+        seen.add(node)
+        yield node
+        for before, _ in node.next_functions:
+            yield from nodes(before, seen)
+
+def kept(made):  # bytes that compiled code has for its backward pass
+    compiled = (one for one in nodes(made.grad_fn, set()) if "Compiled" in one.name())
+    tensors = [one for node in compiled for one in node.saved_tensors if one is not None]
+    return sum({one.untyped_storage().data_ptr(): one.nbytes for one in tensors}.values())
+
+layers = nn.Sequential(*(
+    nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.GELU()) for _ in range(4)))
+dropping = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Dropout(0.5), nn.Linear(16, 16))
+ways = {
+    "normed": layers,  # BatchNorm writes to its buffers, and reads nothing of them
+    "checkpointed": lambda x: checkpoint(dropping, checkpoint(dropping, x, use_reentrant=False),
+                                         use_reentrant=False),
+    "evaluated": copy.deepcopy(layers).eval(),
+}
+for name, way in ways.items():
+    torch._dynamo.reset()
+    told[name] = kept(torch.compile(way)(torch.randn(64, 16, requires_grad=True)))
+"""
+
+
+@pytest.mark.parametrize("percent", [100, 30])
+def test_nothing_is_kept_that_is_the_same_again(train, percent):
+    """What a checkpoint of the script's own drops, torch draws as before."""
+    own = "import torch._functorch.config as config\nconfig.activation_memory_budget = {}\n"
+    usual = train({}, COMPILED + own.format(percent / 100) + KEPT).told
+    assert train(budget(percent), COMPILED + KEPT).told == usual
+    assert min(usual.values()) > 0
+
+
+def test_sizes_that_depend_on_the_numbers(train):
+    """With torch's own compiler, which stumbles over what is left of telling costs."""
+    script = """
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("compiled")
+    torch._dynamo.config.capture_scalar_outputs = True
+    layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
+
+    def scaled(x):
+        for layer in layers:
+            x = F.gelu(layer(x)).sin()
+            many = (x > 0).sum().item()
+            torch._check(many > 1)
+            torch._check(many < 5000)
+            x = x * torch.arange(many).float().sin().mean()
+        return x
+
+    x = torch.randn(64, 16)
+    right = torch.autograd.grad(scaled(x).square().sum(), layers.parameters())
+    compiled = torch.compile(scaled, backend="inductor")
+    found = torch.autograd.grad(compiled(x).square().sum(), layers.parameters())
+    told["same"] = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in zip(right, found))
+    """
+    run = train(budget(20), COMPILED + textwrap.dedent(script))
+    assert run.told["same"]
+    assert run.done["memory-budget"] == {"status": "applied", "detail": "20 %"}
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        SimpleNamespace(choose_saved_values_set=lambda graph, nodes, memory_budget=1: []),
+        SimpleNamespace(config=SimpleNamespace(activation_memory_budget=1.0)),
+        SimpleNamespace(
+            config=SimpleNamespace(activation_memory_budget=1.0),
+            choose_saved_values_set=lambda graph, nodes, budget, fast: [],
+        ),
+    ],
+    ids=["no option", "no choice", "another choice"],
+)
+def test_another_torch_is_left_as_it_is(there):
+    before = copy.deepcopy(vars(there))
+    assert partition.mend(there) is False
+    assert vars(there).keys() == before.keys()
+    assert getattr(there, "config", None) == before.get("config")
