@@ -119,6 +119,125 @@ def test_a_budget_that_was_there_before_is_the_scripts_own_too(train):
     assert done["memory-budget"]["detail"] == "the script has a budget of its own: 30 %"
 
 
+NO_OWN_SAY = """
+own = Net()
+with torch._functorch.config.patch(activation_memory_budget=0.3):
+    train(torch.compile(own))
+"""
+
+
+def test_a_budget_around_the_calls_is_the_scripts_own_too(train):
+    done = train(recipe(50), COMPILED + "import torch._functorch.config\n" + NO_OWN_SAY).done
+    assert done["memory-budget"]["status"] == "refused"
+    assert done["memory-budget"]["detail"] == "the script has a budget of its own: 30 %"
+
+
+WAYS = {
+    "weights that are updated by hand": """
+        model = torch.compile(Net())
+        for _ in range(3):
+            model(torch.randn(256, 16)).square().mean().backward()
+            with torch.no_grad():
+                for one in model.parameters():
+                    one -= 0.1 * one.grad
+                    one.grad = None
+    """,
+    "an optimizer that is compiled as well": """
+        model = torch.compile(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        update = torch.compile(optimizer.step)
+        for _ in range(3):
+            model(torch.randn(256, 16)).square().mean().backward()
+            update()
+            optimizer.zero_grad()
+    """,
+    "counters that are cleared": """
+        model = torch.compile(Net())
+        for _ in range(3):
+            train(model, steps=1)
+            torch._dynamo.utils.counters.clear()
+    """,
+    "a thread": """
+        trained = threading.Thread(target=train, args=(torch.compile(Net()),))
+        trained.start()
+        trained.join()
+    """,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_seen_to_be_kept_with(train, way):
+    run = train(recipe(1), COMPILED + textwrap.dedent(WAYS[way]))
+    assert run.done["memory-budget"] == {"status": "applied", "detail": "1 %"}
+    given = 4 * (16 * 16 + 16) * 4 + 256 * 16 * 4  # weights and biases, and the input
+    assert run.told.get("kept", given) <= given
+
+
+NOT_KEPT = {
+    "evaluation alone": """
+        model = Net()
+        evaluated = torch.compile(model)
+        with torch.no_grad():
+            evaluated(torch.randn(256, 16))
+        train(model)
+    """,
+    "a backend that splits another way": """
+        from functorch.compile import default_partition, make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
+        import torch._functorch.partitioners
+        backend = aot_autograd(
+            fw_compiler=lambda graph, _: make_boxed_func(graph.forward),
+            partition_fn=default_partition,
+        )
+        train(plain(Net(), backend=backend))
+    """,
+}
+
+
+@pytest.mark.parametrize("way", NOT_KEPT)
+def test_it_is_told_that_it_is_not_kept_by(train, way):
+    done = train(recipe(50), COMPILED + textwrap.dedent(NOT_KEPT[way])).done
+    assert done["memory-budget"]["status"] == "refused"
+    assert "no backward pass, or one that its backend" in done["memory-budget"]["detail"]
+
+
+def test_a_graph_that_torch_keeps_no_budget_for_gets_what_it_wants(train):
+    script = """
+    import torch._functorch.partitioners as partitioners
+    whole = partitioners.choose_saved_values_set
+
+    def choose(graph, nodes, memory_budget=1.0):
+        assert memory_budget == 1.0, "of another color\\nand more"
+        return whole(graph, nodes, memory_budget=memory_budget)
+
+    partitioners.choose_saved_values_set = choose
+    training = install(torch, Path("trial"), {"recipe": {"memory-budget": {"percent": 20}}})
+    train(torch.compile(Net()))
+    """
+    usual = train({}, WITH_ITS_OWN)
+    run = train({}, COMPILED + textwrap.dedent(script))
+    failed = "torch keeps no such budget for one of its graphs: AssertionError: of another color"
+    assert run.done["memory-budget"] == {"status": "refused", "detail": failed}
+    assert run.told == usual.told
+
+
+def test_the_last_of_two_recipes_in_one_process_counts(train):
+    script = """
+    import hotlap
+    sizes = []
+    for percent in (50, 1):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = torch.compile(Net())
+        hotlap.Recipe({"memory-budget": {"percent": percent}}).apply(model)
+        train(model)
+        sizes.append(told["kept"])
+    told["sizes"] = sizes
+    """
+    half, little = train({}, COMPILED + textwrap.dedent(script)).told["sizes"]
+    assert little < half
+
+
 @pytest.mark.parametrize("missing", ["config", "choose_saved_values_set"])
 def test_a_torch_without_budgets_is_told_and_left_as_it_is(train, missing):
     script = """

