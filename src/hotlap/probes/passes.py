@@ -194,7 +194,8 @@ class Passes:
         finally:
             self.profiling = False
 
-    def close(self) -> None:
+    def close(self) -> list[float]:
+        """Returns the seconds of each step that counts, where a device tells them."""
         recorder, stage = self._recorder, self._stage
         recorder.catch_up()
         recorder.look_away()
@@ -217,21 +218,24 @@ class Passes:
         elif stage == MEMORY and self.memory_probe is not None:
             self.memory = self.memory_probe.finish()
             self.memory_probe = None
-        self.keep_window()
+        timed = self.keep_window()
         if self.events is not None:
             self.events.release()
+        return timed
 
-    def keep_window(self) -> None:
+    def keep_window(self) -> list[float]:
         """Reads the clock of the window that is over (or was cut off by the command's end)."""
         stage = self._stage
         if stage not in (WARMUP, BARE, PHASES) or not self._rows:
-            return
+            return []
         marks = self.timeline.clear() if stage == PHASES else self._marks
         if stage == PHASES and self.sampler is not None:
             self.sampler.count(self._evaluations(marks))
-        if marks and marks[-1][2] is not None:
+        by_device = bool(marks) and marks[-1][2] is not None
+        if by_device:
             marks[-1][2].synchronize()
         rows: list[dict[str, Any]] = []
+        timed: list[float] = []
         for (samples, kind, disturbed), stretch in zip(self._parts(), split(marks), strict=False):
             row: dict[str, Any] = {
                 "seconds": sum(stretch.values()),
@@ -241,6 +245,8 @@ class Passes:
             }
             if stage == PHASES and UNSEEN not in stretch:
                 row["phases"] = stretch
+            if by_device and not disturbed and kind != EVALUATION:
+                timed.append(row["seconds"])
             if kind == RESUMED:
                 row = joined(rows.pop(), row)
             rows.append(row)
@@ -248,6 +254,7 @@ class Passes:
         wall = [self._opened, time.time()]
         self.windows.append({"stage": stage, "wall": wall, "intervals": rows[:LONGEST_KEPT]})
         self._rows, self._marks = [], []
+        return timed
 
     def _parts(self) -> list[tuple[int | None, str, bool]]:
         """The steps, those that were parted as two: the evaluation, and what came after it."""

@@ -346,7 +346,7 @@ class Recorder:
         seconds, counts = (now - self._last) * 1e-9, not disturbed and kind != EVALUATION
         self._last, self._disturbed = now, False
         if self.schedule.advance(seconds, now=now * 1e-9, counts=counts):
-            self.passes.close()
+            self.schedule.turn(now * 1e-9, self.passes.close())
             if self.schedule.stage == DONE:
                 self._finish()
                 return

@@ -8,6 +8,8 @@ answer, and a long one is measured in windows long enough to average out the mac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 WARMUP, BARE, PHASES, MEMORY, KERNELS, DONE = (
     "warmup",
     "bare",
@@ -69,7 +71,7 @@ class Schedule:
     def advance(self, seconds: float, *, now: float, counts: bool) -> bool:
         """A step ended; `counts` is false for one that evaluation or hotlap itself disturbed.
 
-        Returns whether the stage (or the window within it) ends here.
+        Returns whether the stage (or the window within it) ends here: `turn` is next then.
         """
         if self._began is None:
             self._began = now
@@ -85,12 +87,18 @@ class Schedule:
             self._size = self._window_size()
         if taken < self._size and not (taken >= 2 and self._cut_short(now)):
             return False
-        if self.stage == DONE:
-            return False
+        return self.stage != DONE
+
+    def turn(self, now: float, seconds: Sequence[float] = ()) -> None:
+        """From the window that ended to the next one; `seconds` of its steps, by a device's clock.
+
+        The host may run far ahead of a device: a short window is over there when nearly nothing of
+        it has been computed, and a longer one looks slower.
+        """
+        self._taken = list(seconds) or self._taken
         self._finish_window()
         self.stage = self._next_stage(now)
         self._taken, self._size = [], None
-        return True
 
     def forget_last(self) -> None:
         """The step that was told last stands for no other one."""

@@ -19,15 +19,19 @@ class Run:
         self.windows = []  # (stage, counted steps) of every window that ended
         self.spared = False
         self._counted = 0
+        self._by_device = []
 
-    def step(self, seconds, *, counts=True):
+    def step(self, seconds, *, counts=True, by_device=None):
         stage = self.schedule.stage
         self.stages.append(stage)
         self.spared |= self.schedule.spares_steps
         self.now += seconds
         self._counted += counts
         ended = self.schedule.advance(seconds, now=self.now, counts=counts)
+        self._by_device += [by_device] if by_device else []
         if ended:
+            self.schedule.turn(self.now, self._by_device)
+            self._by_device = []
             self.windows.append((stage, self._counted))
             self._counted = 0
         return ended
@@ -52,6 +56,18 @@ def test_bare_and_phases_windows_take_turns_until_memory():
     measuring = order[1 : order.index(MEMORY)]
     assert len(measuring) >= 4
     assert measuring == [BARE, PHASES] * (len(measuring) // 2) + [BARE] * (len(measuring) % 2)
+
+
+def test_a_host_that_runs_ahead_of_its_device_tells_nothing_of_its_steps():
+    """Until so many operations wait that it has to wait for them as well."""
+    run, ahead = Run(seconds=4.0), 0
+    while run.schedule.stage != DONE:
+        ahead += 1
+        if run.step(0.001 if ahead < 60 else 0.017, by_device=0.017):
+            ahead = 0
+    assert run.schedule.settled
+    assert run.sizes(BARE) == [5, 10, 20, 29]
+    assert run.schedule.step_seconds == pytest.approx(0.017)
 
 
 def test_every_run_ends_with_memory_then_kernels_then_done():
