@@ -26,9 +26,10 @@ back twice through a call of another kind ends the training with torch's message
 
 ## By hand
 One line after the model is built. A model that reads a buffer and overwrites it in the same forward
-pass (a moving average that is subtracted, then updated; BatchNorm does not read what it updates)
-gets wrong gradients from torch's compiler then, without a word: it computes again from what the
-buffer has become (pytorch#197039; seen with 2.4 and 2.13). hotlap has it keep what was read.
+pass (a moving average that is subtracted, then updated; a queue of negatives, even if it is copied
+first; BatchNorm does not read what it updates) gets wrong gradients from torch's compiler then,
+without a word: it computes from what the buffer has become (pytorch#197039; seen with 2.4 and
+2.13). hotlap has it keep what was read.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 What is not kept is computed again from what is. torch chooses by what that costs, and does not see
 that some things are not the same the second time (as of 2.13): random numbers (pytorch#190758), and
 what is read of an input that the forward pass itself has overwritten by then, as a buffer with a
-moving average (pytorch#197039). Gradients are wrong then, without a word. Here such things are
-always kept.
+moving average (pytorch#197039). And it drops the copy that a script makes of such an input before,
+as of a queue of negatives. Gradients are wrong then, without a word. Here such things are always
+kept.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ ALL = 1.0  # what torch would keep by itself
 # The compiler's cache knows a graph by its budget, not by what is kept beside it: so that no graph
 # that was made without this is taken from there, the budget is one that nobody else would write.
 # It changes whenever what is kept does.
-OURS = 2e-9
+OURS = 3e-9
 TORCHS_OWN = ("aten", "prim", "prims", "_c10d_functional", "fsdp")
+
+Nodes = dict[Any, Any]  # in the order in which they were found
 
 # What became of one graph: the budget that was asked for, and what went wrong under it.
 Listener = Callable[[float, "Exception | None"], None]
@@ -58,7 +61,10 @@ def mend(partitioners: Any) -> bool:
             kept = list(plain(graph, nodes, memory_budget=ALL))
         for listen in _listeners:
             listen(memory_budget, problem)
-        return [*kept, *_otherwise_again(graph, nodes, set(kept))]
+        backward = _of_the_backward_pass(graph)
+        overwritten = _overwritten(graph, backward)
+        kept += _otherwise_again(graph, nodes, set(kept), backward, overwritten)
+        return kept + _as_they_were(graph, backward, overwritten)
 
     setattr(partitioners, CHOOSER, choose)
     if getattr(config, OPTION) == ALL:
@@ -98,15 +104,15 @@ def _ignoring_fresh_symbols(graph: Any) -> contextlib.AbstractContextManager[Any
 # What is not the same again ------------------------------------------------------------------
 
 
-def _otherwise_again(graph: Any, nodes: Any, kept: set[Any]) -> Iterator[Any]:
+def _otherwise_again(
+    graph: Any, nodes: Any, kept: set[Any], backward: Nodes, overwritten: Nodes
+) -> Iterator[Any]:
     """Of all that the backward pass would compute again from what is kept.
 
     What only the backward pass draws is drawn once, and there.
     """
-    backward = _of_the_backward_pass(graph)
     asked = [given for node in backward for given in node.all_input_nodes]
     asked += [node for node in nodes.required_bw_nodes if node not in backward and _is_made(node)]
-    overwritten = _overwritten(graph)
     seen = set()
     while asked:
         node = asked.pop()
@@ -126,9 +132,9 @@ def _is_made(node: Any) -> bool:
     return bool(node.op != "output")
 
 
-def _of_the_backward_pass(graph: Any) -> dict[Any, None]:
+def _of_the_backward_pass(graph: Any) -> Nodes:
     """All that comes of the gradients that are given."""
-    found: dict[Any, None] = {}
+    found: Nodes = {}
     for node in filter(_is_made, graph.nodes):
         given = node.op == "placeholder" and "tangents" in node.target
         if given or any(one in found for one in node.all_input_nodes):
@@ -148,16 +154,18 @@ def _parts(node: Any) -> Iterator[Any]:
 # Inputs that are overwritten -----------------------------------------------------------------
 
 
-def _overwritten(graph: Any) -> set[Any]:
-    """Inputs that the graph writes to, and views of them: the backward pass finds what is new."""
+def _overwritten(graph: Any, backward: Nodes) -> Nodes:
+    """Inputs that the forward pass writes to, and views of them: what is new is found there."""
     import torch
 
     into = (torch.ops.aten.copy_.default, torch.ops.aten.set_.source_Tensor)
-    written = (node.args[0] for node in graph.nodes if node.target in into)
-    found = {node for node in written if node.op == "placeholder"} | set(_written_after(graph))
+    writing = (node for node in graph.nodes if node.target in into and node not in backward)
+    written = (node.args[0] for node in writing)
+    found = dict.fromkeys(node for node in written if node.op == "placeholder")
+    found.update(dict.fromkeys(_written_after(graph)))
     for node in graph.nodes:
         if any(one in found for one in node.all_input_nodes[:1]) and _is_view(node):
-            found.add(node)
+            found[node] = None
     return found
 
 
@@ -181,7 +189,48 @@ def _is_view(node: Any) -> bool:
     return any(one.alias_info is not None and not one.alias_info.is_write for one in returned)
 
 
-def _reads(node: Any, overwritten: set[Any]) -> bool:
+def _as_they_were(graph: Any, backward: Nodes, overwritten: Nodes) -> list[Any]:
+    """Copies of overwritten inputs, for what reads those themselves in the backward pass.
+
+    The script had copies, or autograd had ended it; torch takes them for needless and drops them
+    (as of 2.13), as it does not look at what is written.
+    """
+    copies: Nodes = {}
+
+    def as_it_was(node: Any) -> Any:
+        if node not in copies:
+            copies[node] = _copied(graph, node, as_it_was)
+        return copies[node]
+
+    for node in backward:
+        into = node.args[0] if _is_written_to(node) else None
+        for given in node.all_input_nodes:
+            if given in overwritten and given is not into:
+                node.replace_input_with(given, as_it_was(given))
+    return [copies[node] for node in copies if node.op == "placeholder"]
+
+
+def _copied(graph: Any, node: Any, as_it_was: Callable[[Any], Any]) -> Any:
+    import torch
+
+    if node.op != "placeholder":  # a view: that of the copy
+        first = node.all_input_nodes[0]
+        before = as_it_was(first)
+        with graph.inserting_after(node):
+            return graph.node_copy(node, lambda one: before if one is first else one)
+    value = node.meta["val"]
+    with graph.inserting_before(next(one for one in graph.nodes if one.op != "placeholder")):
+        copy = graph.call_function(torch.ops.aten.clone.default, (node,))
+    with value.fake_mode:
+        copy.meta["val"] = value.clone()
+    return copy
+
+
+def _is_written_to(node: Any) -> bool:
+    return bool(getattr(node.target, "_schema", None)) and node.target._schema.is_mutable
+
+
+def _reads(node: Any, overwritten: Nodes) -> bool:
     """Whether it computes something of what an input held before."""
     import torch
 

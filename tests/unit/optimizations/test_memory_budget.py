@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from splitting import COMPILED as BEGINNING
 
 from hotlap import records
 from hotlap.optimizations import named
@@ -13,12 +14,7 @@ from hotlap.rules.verdict import judge
 from hotlap.search.planning import Choice, plan
 
 RECORD = records.load(Path(__file__).parents[1] / "data" / "profile-schema-1.json")
-COMPILED = """
-warnings.simplefilter("default")  # torch's compiler warns of what it does itself
-BACKEND = "aot_eager_decomp_partition"  # splits as the usual one does, and builds nothing
-plain = torch.compile
-torch.compile = lambda call, **kwargs: plain(call, backend=BACKEND)
-
+COMPILED = f"""{BEGINNING}
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -29,18 +25,6 @@ class Net(nn.Module):
         for layer in self.layers:
             x = nn.functional.gelu(layer(x)).sin()
         return x
-
-def nodes(node, seen):
-    if node is not None and node not in seen:
-        seen.add(node)
-        yield node
-        for before, _ in node.next_functions:
-            yield from nodes(before, seen)
-
-def kept(made):  # bytes that compiled code has for its backward pass, its weights among them
-    compiled = (one for one in nodes(made.grad_fn, set()) if "Compiled" in one.name())
-    tensors = [one for node in compiled for one in node.saved_tensors if one is not None]
-    return sum({one.untyped_storage().data_ptr(): one.nbytes for one in tensors}.values())
 
 def train(model, steps=3):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
