@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import shlex
+import tarfile
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -122,11 +125,15 @@ def study(
 
 def _again(name: str, options: dict[str, Any], **more: object) -> str:
     """What to type to go on, with the options as they were given."""
-    words = ["hotlap", "study", "--resume"]
-    for option, value in {**options, **more}.items():
+    return shlex.join(["hotlap", "study", "--resume", *_as_typed({**options, **more}), name])
+
+
+def _as_typed(options: dict[str, Any]) -> list[str]:
+    words: list[str] = []
+    for option, value in options.items():
         if value:
             words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
-    return shlex.join([*words, name])
+    return words
 
 
 def _options(**given: Any) -> dict[str, Any]:
@@ -155,7 +162,19 @@ def _images(data: str | os.PathLike[str] | None) -> str | None:
         raise UsageError(
             f"--data {data} has no images in train/CLASS and test/CLASS, as in train/cat/0001.jpg."
         )
+    if not path.is_dir() and not _is_tar(path):
+        raise UsageError(
+            f"--data {data} cannot be read as a tar. Fetch it again; of another kind of archive, "
+            "give the folder it is unpacked to."
+        )
     return str(path)
+
+
+def _is_tar(path: Path) -> bool:
+    try:
+        return tarfile.is_tarfile(path)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+        return False
 
 
 def _run_folder(
@@ -171,7 +190,9 @@ def _run_folder(
     verb = f"study-{study.NAME}"
     run = RunFolder.latest(verb, command=words, out=home) if resume else None
     if resume and run is None:
-        warn(f"There is no study {study.NAME} ({shlex.join(words)}) to go on with; starting one.")
+        given = shlex.join(_as_typed(options))
+        asked = f"{study.NAME} with {given}" if given else study.NAME
+        warn(f"There is no study {asked} to go on with; starting one.")
     if run is not None:
         run.lock()
         finished, other = _taken_up(run, about)

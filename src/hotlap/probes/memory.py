@@ -174,17 +174,18 @@ class MemoryProbe:
         self._gradients = max(self._gradients, _unique(gradients))
 
     def finish(self) -> dict[str, Any]:
-        activations = self._activations or None  # none to be seen: a CUDA graph keeps its own pool
         reserved = peak = None
+        kept = 0
         if self._counters is not None:
             reserved = self._counters.max_memory_reserved(self._device)
-            kept = 0
             if self._device.type == "cuda":  # others have segments of their own kind, or none
                 kept = kept_by_graphs(_segments(self._counters), self._device.index or 0)
             peak = min(reserved, self._counters.max_memory_allocated(self._device) + kept)
         elif self._device is None:
             alone = process_peak()
             peak = alone + self._in_workers if alone is not None else None
+        # A CUDA graph has its own pool: what it leaves for the backward pass is not to be seen.
+        seen = (self._activations or 0) > kept
         return {
             "kind": "device" if self._device is not None else "process",
             "peak_bytes": peak,
@@ -192,5 +193,5 @@ class MemoryProbe:
             "parameters_bytes": _unique(self._parameters),
             "gradients_bytes": self._gradients,
             "optimizer_bytes": state_bytes(self._torch, self._optimizers),
-            "activations_bytes": activations,
+            "activations_bytes": self._activations if seen else None,
         }

@@ -123,6 +123,6 @@ def _how_much(done: Sequence[Done]) -> str:
     runs = Counter((one.cell.row, type(one.cell)) for one in good)
     alone = [one for one in good if one.busy and runs[one.cell.row, type(one.cell)] == 1]
     if alone and len(alone) == len(good):
-        return ", and single runs have no interval."
+        return ", and what differs between single runs has no interval."
     said = ", by more than the intervals say."
     return f"{said} A single run beside that has no interval." if alone else said

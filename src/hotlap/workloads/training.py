@@ -149,7 +149,7 @@ def options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--accumulate", type=at_least(1), default=1, help="batches for one step")
     parser.add_argument("--workers", type=at_least(0), default=2)
-    parser.add_argument("--samples", type=at_least(0), default=0, help="only so many of them")
+    parser.add_argument("--samples", type=at_least(1), default=0, help="only so many of them")
     usual = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", type=device, default=usual)
     parser.add_argument("--seed", type=seed, default=0)

@@ -70,6 +70,7 @@ def test_the_list_names_every_study_with_its_question(call):
         (["made-up", "--device", "cuda"], "has no CUDA"),
         (["made-up", "--data", "nowhere"], "--data nowhere is not there"),
         (["made-up", "--data", "."], "--data . has no images in train/CLASS and test/CLASS"),
+        (["made-up", "--data", "/etc/passwd"], "--data /etc/passwd cannot be read as a tar"),
         (["made-up", "--epochs", "0"], "--epochs is 0; it must be positive"),
         (["made-up", "--seeds", "-1"], "--seeds is -1; it must be positive"),
         (["made-up", "--json", "no/such/file"], "the folder"),

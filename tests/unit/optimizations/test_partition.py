@@ -358,7 +358,7 @@ def test_what_was_read_is_kept_where_hotlap_compiles(in_python):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         x = torch.randn(8, 16)
         sum(model(x) for _ in range(times)).sum().backward()
-        sum(again(x) for _ in range(times)).sum().backward()  # no optimizer has it: it is not compiled
+        sum(again(x) for _ in range(times)).sum().backward()  # no optimizer has it
         print(json.dumps({
             "compiled": torch._dynamo.utils.counters["aot_autograd"]["ok"],
             "differ": [

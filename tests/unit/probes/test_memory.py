@@ -180,6 +180,18 @@ def test_memory_that_cuda_graphs_keep_to_themselves_counts(segments, peak):
     assert probe.finish()["peak_bytes"] == peak
 
 
+@pytest.mark.parametrize(("kept", "activations"), [(0, 500), (400, 500), (5000, None)])
+def test_activations_that_cuda_graphs_keep_to_themselves_are_not_told_as_few(kept, activations):
+    """Of a forward pass that is replayed only what it hands out is to be seen."""
+    cuda = Cuda()
+    cuda.segments = [segment((0, 1), kept, 0)]
+    probe = MemoryProbe(*on(cuda), [], [])
+    probe.forward_begins()
+    cuda.allocated += 500
+    probe.backward_begins()
+    assert probe.finish()["activations_bytes"] == activations
+
+
 def test_an_allocator_that_tells_of_no_segments_still_tells_its_peak():
     class MallocAsync(Cuda):
         def memory_snapshot(self):

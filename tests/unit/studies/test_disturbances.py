@@ -51,7 +51,9 @@ def test_where_every_run_had_a_busy_machine_all_are_disturbed():
 
 def test_a_single_run_beside_a_busy_machine_is_said_to_have_no_interval():
     busy = disturbances.marked([ran(usage={"other_cores": 1.9})], cores=2)
-    assert disturbances.told(busy, 2).endswith("are too long, and single runs have no interval.")
+    assert disturbances.told(busy, 2).endswith(
+        "and what differs between single runs has no interval."
+    )
     said = ", so some times are too long, by more than the intervals say."
     assert disturbances.told([*busy, *busy], 2).endswith(said)
     other = Done(cell=Timed(row="b", words=()), status=MEASURED)
