@@ -123,11 +123,12 @@ def _signed(value: float, digits: int) -> str:
 
 
 def render(comparison: Comparison) -> RenderableType:
+    figures = _main_lines(comparison)
     parts = [
         _title(comparison),
         Text(comparison.summary + "\n", style="bold"),
         *_bars(comparison),
-        Padding(Figures(_main_lines(comparison)), (0, 0, 1, 0)),
+        *([Padding(Figures(figures), (0, 0, 1, 0))] if figures else []),
         *_changes(comparison),
         *_findings(comparison),
         *_learning(comparison),

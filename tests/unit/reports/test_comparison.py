@@ -119,6 +119,13 @@ def test_a_study_shows_its_answer_in_the_terminal_and_every_column_as_markdown()
         assert f"\n{group}\n" not in shown(made)
 
 
+def test_without_figures_there_is_no_head_of_a_table(found):
+    empty = msgspec.structs.replace(found, figures=())
+    assert "after  " in shown(found)
+    assert "change" in shown(found)
+    assert "change" not in shown(empty)
+
+
 def test_text_of_others_is_never_markup(found):
     change = Change(name=EVIL, before=EVIL, after="b")
     evil = msgspec.structs.replace(found, changes=(change,), notes=(EVIL,), summary=EVIL)
