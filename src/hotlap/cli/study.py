@@ -205,6 +205,9 @@ class _Growing:
         made = [row for row in answer.rows if row.status != NOT_RUN]
         lines = {row.name: self._line(row) for row in made}
         changed = [line for name, line in lines.items() if line.plain != self._printed.get(name)]
+        if lines.keys().isdisjoint(self._printed):  # stopped before any row had all of its runs
+            self.tell(list(lines.values()))
+            return
         if not changed:
             return
         show("")

@@ -143,6 +143,15 @@ def test_a_table_that_was_cut_off_names_no_row_that_was_not_run(call):
     assert "With all runs" not in result.stdout
 
 
+def test_a_row_that_was_cut_off_before_its_last_run_is_shown_in_the_table(call):
+    studying.named("made-up").plan = made_up.planned(["a", "b"], runs=2)
+    result = call({"a": Interrupted, "b": 2.0}, "study", "made-up")
+    assert result.ran == ["b", "a"]
+    assert result.stdout.count("took") == 1
+    assert "  b  " in result.stdout.partition("took")[2]
+    assert "runs of other rows" not in result.stdout
+
+
 def test_a_study_that_was_cut_off_has_not_had_all_its_runs(call):
     """Also where every row has some."""
     chosen = studying.named("made-up")
