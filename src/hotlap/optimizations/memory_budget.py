@@ -27,10 +27,9 @@ ResNet-18 and from 232 to 143 MB for a small GPT, at 1.08 and 1.06 times the com
 It is never faster by itself. It is tried with `--goal memory`, or where it is named. The budget is
 of what is kept, not of the peak: what was not kept may all be there at once when it is computed
 again, and then 10 % takes more than 50 % (the ResNet on an H200: 4.4 GB; pytorch#197838). Several
-are measured.
-Checkpointing takes less memory and more time. Parts that are not compiled keep what they kept, and
-so do backends that do not split a graph as torch's own does. Compiling takes memory of the process
-itself: on a CPU a small model has nothing to gain.
+are measured. Checkpointing takes less memory and more time. Parts that are not compiled keep what
+they kept, and so do backends that do not split a graph as torch's own does. Compiling takes memory
+of the process itself: on a CPU a small model has nothing to gain.
 
 A batch or a buffer that the script writes to between the forward and the backward pass is what the
 backward pass computes from: torch ends the training ("modified by an inplace operation"), unless it

@@ -112,7 +112,8 @@ def _otherwise_again(
     What only the backward pass draws is drawn once, and there.
     """
     asked = [given for node in backward for given in node.all_input_nodes]
-    asked += [node for node in nodes.required_bw_nodes if node not in backward and _is_made(node)]
+    answers = (node for node in nodes.required_bw_nodes if node.op != "output")
+    asked += [node for node in answers if node not in backward]
     seen = set()
     while asked:
         node = asked.pop()
@@ -127,14 +128,10 @@ def _otherwise_again(
             asked += node.all_input_nodes
 
 
-def _is_made(node: Any) -> bool:
-    return bool(node.op != "output")
-
-
 def _of_the_backward_pass(graph: Any, nodes: Any) -> Nodes:
     """What the forward pass has no use for: most of it comes of the gradients that are given."""
-    made = (node for node in graph.nodes if _is_made(node) and node.op != "placeholder")
-    return dict.fromkeys(node for node in made if not nodes.is_required_fw(node))
+    computed = (node for node in graph.nodes if node.op not in ("placeholder", "output"))
+    return dict.fromkeys(node for node in computed if not nodes.is_required_fw(node))
 
 
 def _parts(node: Any) -> Iterator[Any]:

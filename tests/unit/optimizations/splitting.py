@@ -19,3 +19,7 @@ def kept(made):  # bytes that compiled code has for its backward pass, its weigh
     tensors = [one for node in compiled for one in node.saved_tensors if one is not None]
     return sum({one.untyped_storage().data_ptr(): one.nbytes for one in tensors}.values())
 """
+
+
+def budget(percent):
+    return {"memory-budget": {"percent": percent}} if percent < 100 else {"compile": {}}

@@ -110,6 +110,7 @@ def test_a_few_of_the_images_are_of_all_classes(monkeypatch):
         (cifar, "--epochs 0", "--epochs: 0 is less than 1"),
         (cifar, "--accumulate 0", "--accumulate: 0 is less than 1"),
         (cifar, "--workers -1", "--workers: -1 is less than 0"),
+        (cifar, "--samples 0", "--samples: 0 is less than 1"),
         (cifar, "--samples 3000000000", "--samples: 3000000000 is more than 2147483647"),
         (cifar, "--batch 99999999999999999999", "99999999999999999999 is more than"),
         (cifar, "--device hpu", "--device: hpu cannot be used: "),
